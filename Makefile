@@ -1,0 +1,83 @@
+# The same commands for people and for CI. Each makes what it needs in .venv; the second time that is quick.
+#   make demo    the main job on real HTTP          make test    the tests
+#   make check   all that CI runs                   make bench   the measurements
+#   make fuzz    the fuzzers, for FUZZ_SECONDS      make clean   remove what the others made
+# Another interpreter: make check PYTHON=python3.13
+
+PYTHON ?= python3
+FUZZ_SECONDS ?= 120
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+# Which interpreter the environment is for: another one makes it anew.
+KEY := $(shell $(PYTHON) -c 'import platform; print(platform.python_implementation() + platform.python_version())' 2>/dev/null || echo none)
+MADE := $(VENV)/.made-$(KEY)
+
+.PHONY: demo test check bench fuzz clean lint types coverage wheel
+
+demo: $(MADE)-demo
+	$(BIN)/python examples/quickstart.py
+
+test: $(MADE)-test
+	$(BIN)/python -m pytest -q
+
+check: lint types coverage wheel
+
+lint: $(MADE)-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(MADE)-dev
+	$(BIN)/mypy
+	$(BIN)/pyright --warnings
+	$(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire >/dev/null || $(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire
+	$(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire_asgi >/dev/null || $(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire_asgi
+
+coverage: $(MADE)-dev
+	$(BIN)/coverage run -m pytest -q -m "not timed"
+	$(BIN)/coverage report --fail-under=100
+	$(BIN)/python -m pytest -q -m timed
+
+# The wheel as people get it: in an environment that holds nothing but it and the test runner.
+wheel: $(MADE)-dev
+	rm -rf dist $(VENV)-wheel
+	$(BIN)/python -m build --wheel --outdir dist . >/dev/null
+	$(BIN)/python -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install -q --upgrade pip
+	$(VENV)-wheel/bin/python -m pip install -q dist/*.whl hypothesis pytest pytest-timeout
+	$(VENV)-wheel/bin/python -m pytest -q -m "not timed" tests/parser
+	rm -rf $(VENV)-wheel
+
+bench: $(MADE)-dev
+	PYTHONPATH=tests $(BIN)/python -m benchmarks
+
+fuzz: $(MADE)-test
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+clean:
+	rm -rf $(VENV) $(VENV)-wheel dist build .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "ndwire needs Python 3.11 or newer, and '$(PYTHON)' is not. Install it (Debian, Ubuntu: apt install python3 python3-venv)"; \
+	  echo "or name another: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "'$(PYTHON)' has no venv or ensurepip. Install them (Debian, Ubuntu: apt install python3-venv) and run make again."; exit 1; }
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -q --upgrade pip || { rm -rf $(VENV); \
+	  echo "The environment $(VENV) could not be made; see above."; exit 1; }
+	@touch $@
+
+$(MADE)-demo: $(MADE) pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[demo]'
+	@touch $@
+
+$(MADE)-test: $(MADE) pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[asgi,fast,http,demo]' --group test
+	@touch $@
+
+$(MADE)-dev: $(MADE) pyproject.toml
+	$(BIN)/python -m pip install -q -e '.[asgi,fast,http,demo]' --group dev
+	@touch $@

@@ -1,0 +1,132 @@
+"""NDArrayResponse: a Starlette response for objects that hold arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from ndwire import Dump, iter_dumps
+from ndwire_asgi._negotiation import (
+    APPLIED,
+    RawHeaders,
+    When,
+    checked_when,
+    extend_vary,
+    prefers_envelope,
+    wants_envelope,
+)
+
+# A body of so many bytes is one message, and needs no watch for the client.
+_SMALL: Final = 64 << 10
+
+
+class NDArrayResponse(Response):
+    """Writes an object that holds arrays as JSON: as envelopes for who asked for them, else as nested lists.
+
+    The body is made piece by piece while it is sent: there is never a second copy of an array, and the first piece is
+    out before the first array is encoded. Envelopes have an exact ``Content-Length``. A client that goes away ends the
+    response quietly within a few pieces.
+
+    Args:
+        content: What ``ndwire.iter_dumps`` writes. The arrays are read while they are sent.
+        status_code, headers, media_type, background: As for ``starlette.responses.Response``.
+        when: ``"preferred"`` gives envelopes to requests with ``Prefer: ndarray=envelope``, ``"always"`` to all;
+            a function of the ASGI scope decides for itself.
+        default, option: As for ``ndwire.iter_dumps``.
+
+    Raises:
+        TypeError: Something in ``content`` cannot be written; the message says where it stands.
+        ValueError: A sidecar is named like a key of the envelope, or ``when`` is none of the above.
+    """
+
+    media_type = "application/json"
+
+    def __init__(
+        self,
+        content: Any = None,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
+        background: BackgroundTask | None = None,
+        *,
+        when: When = "preferred",
+        default: Callable[[Any], Any] | None = None,
+        option: int = 0,
+    ) -> None:
+        # Not Response.__init__: it renders a body, and there is none as a whole.
+        self.status_code = status_code
+        if media_type is not None:
+            self.media_type = media_type
+        self.background = background
+        self.when: When = checked_when(when)
+        self.dump: Dump = iter_dumps(content, default=default, option=option)
+        self.init_headers(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        prefix = "websocket." if scope["type"] == "websocket" else ""
+        envelopes = wants_envelope(self.when, scope)
+        # Refuses complex arrays, before anything is sent.
+        dump = self.dump if envelopes else self.dump.nested()
+        start: Message = {
+            "type": prefix + "http.response.start",
+            "status": self.status_code,
+            "headers": self._headers_for(scope, dump.content_length, envelopes=envelopes),
+        }
+        kind = prefix + "http.response.body"
+        if scope.get("method") == "HEAD":
+            await send(start)
+            await send({"type": kind, "body": b""})
+        elif dump.content_length is not None and dump.content_length <= _SMALL:
+            await send(start)
+            await send({"type": kind, "body": b"".join(dump)})
+        else:
+            await _stream(dump, start, kind, receive, send)
+        if self.background is not None:
+            await self.background()
+
+    def _headers_for(self, scope: Scope, content_length: int | None, *, envelopes: bool) -> RawHeaders:
+        headers = [header for header in self.raw_headers if header[0] != b"content-length"]
+        if content_length is not None:
+            headers.append((b"content-length", b"%d" % content_length))
+        if self.when == "preferred":
+            headers = extend_vary(headers)
+        if envelopes and (self.when == "preferred" or prefers_envelope(scope)):
+            headers.append(APPLIED)
+        return headers
+
+
+async def _stream(pieces: Iterable[bytes], start: Message, kind: str, receive: Receive, send: Send) -> None:
+    """Send a body piece by piece, until it ends or the client is gone."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        if kind == "http.response.body":
+            tasks.start_soon(_cancel_on_disconnect, receive, tasks.cancel_scope)
+        try:
+            await send(start)
+            for piece in pieces:
+                await send({"type": kind, "body": piece, "more_body": True})
+                # While the socket takes the data, send does not yield, and nobody would notice a disconnect.
+                await anyio.lowlevel.checkpoint()
+            await send({"type": kind, "body": b"", "more_body": False})
+        except OSError:
+            # How a server may say that the client is gone (ASGI HTTP spec 2.4).
+            pass
+        except Exception as exc:
+            # Raised outside of the group, which would wrap it.
+            failure = exc
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _cancel_on_disconnect(receive: Receive, cancel_scope: anyio.CancelScope) -> None:
+    # No server raises from send once the client is gone; only receive tells.
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    cancel_scope.cancel()

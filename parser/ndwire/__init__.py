@@ -1,0 +1,48 @@
+"""NumPy arrays through JSON HTTP APIs, at memory speed: the wire format and the client.
+
+``Parser`` takes body chunks as they arrive and decodes the arrays of registered fields into NumPy buffers; ``loads``,
+``load`` and ``aload`` are the same in one call. ``dumps`` and ``iter_dumps`` write. The server side is ``ndwire_asgi``.
+"""
+
+from ndwire._assembler import ArrayReady
+from ndwire._buffers import Allocate
+from ndwire._envelope import pack_ndarray, unpack_ndarray
+from ndwire._errors import (
+    ContractError,
+    IncompleteBody,
+    LayoutDrift,
+    LimitExceeded,
+    MalformedArray,
+    MalformedJSON,
+    WireError,
+)
+from ndwire._field import Field, Packed, Wire
+from ndwire._limits import Limits
+from ndwire._parser import Parser, loads
+from ndwire._streams import aload, load
+from ndwire._writer import Dump, dumps, iter_dumps
+
+__all__ = [
+    "Allocate",
+    "ArrayReady",
+    "ContractError",
+    "Dump",
+    "Field",
+    "IncompleteBody",
+    "LayoutDrift",
+    "LimitExceeded",
+    "Limits",
+    "MalformedArray",
+    "MalformedJSON",
+    "Packed",
+    "Parser",
+    "Wire",
+    "WireError",
+    "aload",
+    "dumps",
+    "iter_dumps",
+    "load",
+    "loads",
+    "pack_ndarray",
+    "unpack_ndarray",
+]

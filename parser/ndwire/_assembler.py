@@ -1,0 +1,281 @@
+"""The parser's sink: turns what the scanner finds into arrays and a small remaining document.
+
+Each array is cut out of the text and replaced by a placeholder; what remains grows in one buffer and is parsed when
+the body has ended. ``_cuts`` remembers what was replaced, so that an offset in the remainder can be mapped back to one
+in the body.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndwire._base64 import Base64Decoder, decode_as_bytearray
+from ndwire._buffers import Allocate, ArrayBuffer
+from ndwire._dtypes import BIG_ENDIAN_HOST
+from ndwire._envelope import build, check_size, parse_tail, read_tail
+from ndwire._errors import ContractError, IncompleteBody, LimitExceeded
+from ndwire._faults import json_fault
+from ndwire._field import Packed
+from ndwire._limits import Limits
+from ndwire._registry import Entry, Registry
+from ndwire._restore import Restorer, drift, escaped_drift, hidden
+from ndwire._scanner import Data
+
+_MARK_BYTES: Final = 12
+# A sidecar of these is copied for each array that has the same tail; others are parsed anew.
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+_CACHED_TAIL_BYTES: Final = 512
+
+
+class ArrayReady(NamedTuple):
+    """An array that is complete, while the body may still be arriving.
+
+    Attributes:
+        name: The field's name.
+        ordinal: The array's position among all arrays of the document, from 0.
+        array: Native byte order, C order, writable, owned by the caller.
+        sidecar: The further keys of its envelope.
+        offset: The first byte of the value in the body.
+    """
+
+    name: str
+    ordinal: int
+    array: NDArray[Any]
+    sidecar: dict[str, Any]
+    offset: int
+
+
+class _Cut(NamedTuple):
+    at: int  # in the remainder
+    length: int  # of what stands there instead
+    begin: int  # in the body
+    end: int
+
+
+class Assembler:
+    """Collects arrays and the remainder of one body.
+
+    Args:
+        registry: The fields.
+        limits: What the body may hold.
+        content_length: The body's length where it is known.
+        allocate: The caller's source of memory, or None.
+    """
+
+    wants_tails = True
+
+    __slots__ = (
+        "_allocate",
+        "_buffer",
+        "_content_length",
+        "_cuts",
+        "_decoder",
+        "_entry",
+        "_limits",
+        "_mark",
+        "_offset",
+        "_placeholder",
+        "_position",
+        "_ready",
+        "_registry",
+        "_remainder",
+        "_suspects",
+        "_text_bytes",
+        "_total",
+        "_values",
+    )
+
+    def __init__(
+        self, registry: Registry, limits: Limits, content_length: int | None, allocate: Allocate | None
+    ) -> None:
+        self._registry = registry
+        self._limits = limits
+        self._content_length = content_length
+        self._allocate = allocate
+        self._remainder = bytearray()
+        self._text_bytes = 0  # of the body that are kept as JSON: the remainder and the tails
+        self._position = 0  # the body's offset behind all that came
+        self._cuts: list[_Cut] = []
+        self._suspects: list[int] = []
+        self._values: list[Any] = []
+        self._ready: list[ArrayReady] = []
+        self._total = 0  # decoded bytes of all arrays
+        self._mark = "ndwire-" + os.urandom(_MARK_BYTES).hex() + "-"
+        self._placeholder = b'"' + self._mark.encode() + b'%d"'
+        self._entry: Entry | None = None
+        self._offset = 0
+        self._decoder: Base64Decoder | None = None
+        self._buffer: ArrayBuffer | None = None
+
+    def take(self) -> list[ArrayReady]:
+        """Return the arrays that are complete since the last call."""
+        ready = self._ready
+        if ready:
+            self._ready = []
+        return ready
+
+    # What the scanner calls.
+
+    def text(self, data: Data, i: int, j: int) -> None:
+        if i < j:
+            self._count_text(j - i, None)
+            self._remainder += data if j - i == len(data) else memoryview(data)[i:j]
+            self._position += j - i
+
+    def suspect(self) -> None:
+        marker = b'"%s":%d,' % (self._mark.encode(), len(self._suspects))
+        self._suspects.append(self._position - 1)
+        self._cut(marker, self._position, self._position)
+
+    def open(self, entry: Entry, head: bytes, offset: int) -> None:
+        if len(self._values) >= self._limits.arrays:
+            raise LimitExceeded(f"the body has more than {self._limits.arrays} arrays", offset=offset)
+        self._entry = entry
+        self._offset = offset
+        first = offset + len(head)
+        self._position = first
+        left = 0 if self._content_length is None else max(self._content_length - first, 0)
+        self._buffer = ArrayBuffer(
+            entry.field.name,
+            offset,
+            bound=left // 4 * 3,
+            limit=min(self._limits.array_bytes, self._limits.total_array_bytes - self._total),
+            allocate=self._allocate,
+        )
+        self._decoder = Base64Decoder(self._buffer, offset, first)
+
+    def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
+        self._position += j - i
+        assert self._decoder is not None  # the scanner has called open
+        if last:
+            self._decoder.finish(data, i, j)
+        else:
+            self._decoder.feed(data, i, j)
+
+    def end(self, tail: bytes, tail_offset: int) -> None:
+        entry, buffer = self._entry, self._buffer
+        assert entry is not None  # the scanner has called open
+        assert buffer is not None  # the scanner has called open
+        field, offset = entry.field, self._offset
+        self._count_text(len(tail), offset)
+        self._position = tail_offset + len(tail)
+        known = entry.tails.get(tail)
+        meta = known
+        if meta is None or len(meta.shape) > self._limits.ndim:
+            meta = read_tail(field, tail, tail_offset, offset, self._limits)
+        check_size(field, meta, buffer.size, offset)
+        array = build(field, meta, buffer.finish(), offset)
+        if known is None and len(tail) <= _CACHED_TAIL_BYTES and _SCALARS.issuperset(map(type, meta.sidecar.values())):
+            entry.remember(tail, meta)
+        self._buffer = self._decoder = None
+        self._add(entry, array, meta.sidecar.copy(), offset, buffer.size)
+
+    def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
+        # The general way, in one step, for what is known to go well; whatever is not goes the general way.
+        tail = bytes(data[quote + 1 : end])
+        meta = entry.tails.get(tail)
+        if meta is None or self._allocate is not None or BIG_ENDIAN_HOST or entry.field.check is not None:
+            return False
+        try:
+            memory = decode_as_bytearray(data[first:quote])
+        except Base64Error:
+            return False
+        n_bytes = len(memory)
+        limits = self._limits
+        text_bytes = self._text_bytes + len(tail)
+        if (
+            n_bytes != meta.n_bytes
+            or n_bytes > limits.array_bytes
+            or self._total + n_bytes > limits.total_array_bytes
+            or len(self._values) >= limits.arrays
+            or text_bytes > limits.remainder_bytes
+            or len(meta.shape) > limits.ndim
+        ):
+            return False
+        self._text_bytes = text_bytes
+        offset = self._position
+        self._position = offset + end - opening
+        array: NDArray[Any] = np.ndarray(meta.shape, meta.dtype, memory)
+        self._add(entry, array, meta.sidecar.copy(), offset, n_bytes)
+        return True
+
+    def cut(self, tail: bytes | None, tail_offset: int) -> None:
+        if tail is None:
+            assert self._decoder is not None  # the scanner has called open
+            self._decoder.cut()
+        else:
+            parse_tail(tail, b"0", tail_offset, tail_offset + len(tail))
+        raise IncompleteBody("the body ends within an array", offset=self._position)
+
+    def _count_text(self, n_bytes: int, offset: int | None) -> None:
+        """Count bytes that are kept as JSON: those of the value at ``offset``, or plain text that comes next."""
+        self._text_bytes += n_bytes
+        excess = self._text_bytes - self._limits.remainder_bytes
+        if excess > 0:
+            raise LimitExceeded(
+                f"the body has more than {self._limits.remainder_bytes} bytes of JSON besides its arrays",
+                offset=self._position + n_bytes - excess if offset is None else offset,
+            )
+
+    def _cut(self, replacement: bytes, begin: int, end: int) -> None:
+        self._cuts.append(_Cut(len(self._remainder), len(replacement), begin, end))
+        self._remainder += replacement
+
+    def _add(self, entry: Entry, array: NDArray[Any], sidecar: dict[str, Any], offset: int, n_bytes: int) -> None:
+        ordinal = len(self._values)
+        field = entry.field
+        self._total += n_bytes
+        self._values.append(Packed(array, sidecar) if field.sidecar else array)
+        self._ready.append(ArrayReady(field.name, ordinal, array, sidecar, offset))
+        self._cut(self._placeholder % ordinal, offset, self._position)
+
+    # What the parser calls when the body has ended.
+
+    def document(self, json_loads: Callable[[Any], Any]) -> Any:
+        """Parse the remainder and put the arrays back.
+
+        Raises:
+            MalformedJSON, IncompleteBody: The remainder is not JSON, or ends early.
+            LayoutDrift: A packed array could not be cut out.
+            ContractError: An array is hidden by a later member of the same name.
+        """
+        text = self._remainder
+        self._remainder = bytearray()
+        try:
+            document = json_loads(text)
+        except ValueError as exc:
+            raise json_fault(text, exc, locate=self._locate, body_length=self._position) from exc
+        registry = self._registry
+        restorer = Restorer(registry.names, registry.packed, self._mark, self._values)
+        whole = bool(registry.packed) and (bool(self._suspects) or registry.escapes.search(text) is not None)
+        restorer.walk(document, whole=whole)
+        faults = [*self._drifts(restorer.drifted, text), *self._hidden(restorer.hidden())]
+        if faults:
+            raise min(faults, key=lambda fault: self._position if fault.offset is None else fault.offset)
+        return document
+
+    def _drifts(self, drifted: list[int | None], text: bytearray) -> Iterator[ContractError]:
+        for number in drifted:
+            offset = escaped_drift(text, self._registry.packed, self._locate)
+            yield drift(offset if number is None else self._suspects[number])
+
+    def _hidden(self, number: int | None) -> Iterator[ContractError]:
+        if number is not None:
+            arrays = [cut for cut in self._cuts if cut.begin < cut.end]
+            yield hidden(arrays[number].begin)
+
+    def _locate(self, position: int) -> int:
+        """Map an offset in the remainder to one in the body."""
+        number = bisect.bisect_right(self._cuts, position, key=lambda cut: cut.at) - 1
+        if number < 0:
+            return position
+        cut = self._cuts[number]
+        behind = position - cut.at - cut.length
+        return cut.begin if behind < 0 else cut.end + behind

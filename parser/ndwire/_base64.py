@@ -1,0 +1,264 @@
+r"""Strict base64: an incremental decoder of JSON string contents, and a streaming encoder.
+
+The decoder takes the text of a JSON string in pieces of any size and writes the bytes to a buffer. It accepts the
+canonical, padded form of RFC 4648 section 4 and nothing else, and understands the escapes of JSON strings (RFC 8259
+section 7), which PHP (``\/``) and .NET (``\u002B``) write into base64.
+
+Invariants:
+
+* Text is judged in order, quad by quad. The first fault in the text is the one that is raised, however the text was
+  cut: a bad quad as soon as its four characters are there, a character behind padding and an illegal escape at once.
+* Small pieces wait in ``_pending`` until they are worth a call of the decoder. That delays an error, but moves
+  nothing in front of it: ``finish`` and ``cut`` judge what is pending before anything else can happen.
+* The fast path hands whole pieces to pybase64. Only where that refuses, ``_careful`` looks at the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pybase64
+from numpy.typing import NDArray
+
+from ndwire._buffers import ArrayBuffer
+from ndwire._dtypes import little_endian
+from ndwire._errors import MalformedArray, MalformedJSON
+
+# Less text than this is not worth a call of its own.
+_COALESCE: Final = 32 << 10
+_EQUALS: Final = ord("=")
+_BACKSLASH: Final = ord("\\")
+
+_WHOLE_QUADS: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*")
+_PADDED_QUAD: Final = re.compile(rb"[A-Za-z0-9+/](?:[AQgw]==|[A-Za-z0-9+/][AEIMQUYcgkosw048]=)")
+_ESCAPE: Final = re.compile(rb'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_ESCAPE_PREFIX: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
+# Stands for an escaped character that base64 does not have, so that its quad fails.
+_FOREIGN: Final = b"\xff"
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    if code is None:
+        return b"/" if match[2] == b"/" else _FOREIGN
+    value = int(code, 16)
+    return bytes((value,)) if value in _ALPHABET else _FOREIGN
+
+
+def decode(text: bytes | bytearray | memoryview) -> bytes:
+    """Decode complete base64 text in one call.
+
+    Raises:
+        binascii.Error: The text is not canonical, padded base64.
+    """
+    if len(text) and text[-1] == _EQUALS:
+        return pybase64.b64decode(text, None, True, canonical=True)
+    return pybase64.b64decode(text, None, True)
+
+
+def decode_as_bytearray(text: bytes | bytearray | memoryview) -> bytearray:
+    """Decode complete base64 text into memory that can be an array's.
+
+    Raises:
+        binascii.Error: The text is not canonical, padded base64.
+    """
+    if len(text) and text[-1] == _EQUALS:
+        return pybase64.b64decode_as_bytearray(text, None, True, canonical=True)
+    return pybase64.b64decode_as_bytearray(text, None, True)
+
+
+class Base64Decoder:
+    """Decodes the text between the quotes of one JSON string.
+
+    Args:
+        out: Takes the bytes.
+        value_offset: The value's first byte in the body; errors of base64 carry it.
+        text_offset: The first byte of the text in the body.
+    """
+
+    __slots__ = ("_end", "_out", "_padded", "_pending", "_value_offset")
+
+    def __init__(self, out: ArrayBuffer, value_offset: int, text_offset: int) -> None:
+        self._out = out
+        self._value_offset = value_offset
+        self._end = text_offset  # the body's offset behind all text seen, pending or not
+        self._pending = bytearray()  # text that is not decoded yet; after _careful it holds no complete quad
+        self._padded = False
+
+    def feed(self, data: bytes | bytearray, i: int, j: int) -> None:
+        """Take ``data[i:j]``, with more text to come.
+
+        Raises:
+            MalformedArray, MalformedJSON, LimitExceeded: See the module's docstring.
+        """
+        pending = self._pending
+        self._end += j - i
+        if len(pending) + j - i < _COALESCE:
+            pending += data[i:j]
+            return
+        if pending:
+            # Top the pending text up to whole quads, so that the rest is decoded in place.
+            take = min(-len(pending) % 4, j - i)
+            pending += data[i : i + take]
+            i += take
+            self._end -= j - i
+            self._decode_pending(last=False)
+            self._end += j - i
+            if self._pending:
+                # Escapes shifted the quads.
+                self._pending += data[i:j]
+                self._decode_pending(last=False)
+                return
+        whole = j - (j - i) % 4
+        view = memoryview(data)[i:whole]
+        try:
+            decoded = self._fast(view)
+        except Base64Error:
+            self._pending += data[i:j]
+            self._decode_pending(last=False)
+            return
+        finally:
+            view.release()
+        self._out.write(decoded)
+        self._pending += data[whole:j]
+
+    def finish(self, data: bytes | bytearray, i: int, j: int) -> None:
+        """Take the last text, ``data[i:j]``: the string's closing quote follows.
+
+        Raises:
+            MalformedArray, MalformedJSON, LimitExceeded: See the module's docstring.
+        """
+        if not self._pending and not self._out.size and not self._padded:
+            # The whole blob in one piece: decode it straight into the array's memory.
+            text = data[i:j]
+            try:
+                decoded = decode_as_bytearray(text)
+            except Base64Error:
+                pass
+            else:
+                self._end += j - i
+                self._out.write(decoded)
+                return
+        self.feed(data, i, j)
+        self._decode_pending(last=True)
+
+    def cut(self) -> None:
+        """The body ended within the string: judge what is complete of it.
+
+        Raises:
+            MalformedArray, MalformedJSON, LimitExceeded: See the module's docstring.
+        """
+        self._decode_pending(last=False)
+
+    def _fast(self, text: memoryview) -> bytes:
+        """Decode whole quads; raise binascii.Error for all that needs a closer look."""
+        if self._padded and len(text):
+            raise Base64Error
+        decoded = decode(text)
+        if len(text):
+            self._padded = text[-1] == _EQUALS
+        return decoded
+
+    def _decode_pending(self, *, last: bool) -> None:
+        text = bytes(self._pending)
+        whole = len(text) if last else len(text) - len(text) % 4
+        try:
+            decoded = self._fast(memoryview(text)[:whole])
+        except Base64Error:
+            self._pending.clear()
+            self._careful(text, last=last)
+            return
+        self._out.write(decoded)
+        rest = text[whole:]
+        self._pending = bytearray(rest)
+        if rest and (self._padded or _BACKSLASH in rest):
+            # Too little for a quad, but not too little to be wrong.
+            self._pending.clear()
+            self._careful(rest, last=last)
+
+    def _careful(self, text: bytes, *, last: bool) -> None:
+        """Decode ``text``, which is all that is pending, and find its first fault."""
+        bad_escape = -1
+        partial = b""
+        plain = text.replace(rb"\/", b"/")
+        if _BACKSLASH in plain:
+            bad_escape, partial = self._judge_escapes(text, last=last)
+            stop = bad_escape if bad_escape >= 0 else len(text) - len(partial)
+            plain = _ESCAPE.sub(_unescape, text[:stop])
+        good = self._decode_quads(plain)
+        rest = plain[good:]
+        if rest and (self._padded or len(rest) >= 4):
+            raise self._bad_character(rest)
+        if bad_escape >= 0:
+            raise MalformedJSON("an illegal escape in a string of base64", offset=self._end - len(text) + bad_escape)
+        if last and rest:
+            raise MalformedArray(
+                f"base64 that ends within a group of four characters: {rest!r}", offset=self._value_offset
+            )
+        self._pending = bytearray(rest + partial)
+
+    @staticmethod
+    def _judge_escapes(text: bytes, *, last: bool) -> tuple[int, bytes]:
+        """Return where the first illegal escape stands (or -1), and an escape that the text's end cuts."""
+        at = text.find(b"\\")
+        while at >= 0:
+            escape = _ESCAPE.match(text, at)
+            if escape is None:
+                if not last and _ESCAPE_PREFIX.match(text, at):
+                    return -1, text[at:]
+                return at, b""
+            at = text.find(b"\\", escape.end())
+        return -1, b""
+
+    def _decode_quads(self, plain: bytes) -> int:
+        """Decode the good quads that ``plain`` begins with and return where they end."""
+        if self._padded:
+            return 0
+        quads = _WHOLE_QUADS.match(plain)
+        good = quads.end() if quads else 0
+        if _PADDED_QUAD.match(plain, good):
+            good += 4
+            self._padded = True
+        self._out.write(decode(plain[:good]))
+        return good
+
+    def _bad_character(self, rest: bytes) -> MalformedArray:
+        if self._padded:
+            return MalformedArray("base64 goes on behind its padding", offset=self._value_offset)
+        quad = rest[:4]
+        bad = next((quad[k : k + 1] for k in range(len(quad)) if quad[k] not in _ALPHABET), quad)
+        named = "an escaped character" if bad == _FOREIGN else repr(bad)[1:]
+        return MalformedArray(f"{named} does not belong in this place of base64", offset=self._value_offset)
+
+
+def encoded_length(n_bytes: int) -> int:
+    """Return the number of characters that ``n_bytes`` bytes take in padded base64."""
+    return (n_bytes + 2) // 3 * 4
+
+
+def encode_pieces(array: NDArray[Any], piece_bytes: int) -> Iterator[bytes]:
+    """Yield the base64 of the array's bytes, in C order and little-endian, in pieces.
+
+    At no time is there a second copy of the array: strided and byte-swapped arrays are gathered piece by piece.
+
+    Args:
+        array: Any dtype of the table, any layout.
+        piece_bytes: About how many characters a piece has.
+    """
+    dtype = little_endian(array.dtype)
+    # Whole groups of three items encode to whole groups of four characters, whatever the itemsize.
+    step = max(piece_bytes // 4 // array.itemsize, 1) * 3
+    if array.flags.c_contiguous and array.dtype == dtype:
+        flat = array.reshape(-1).view("u1")
+        step *= array.itemsize
+        for start in range(0, flat.size, step):
+            yield pybase64.b64encode(flat[start : start + step].data)
+        return
+    items = array.flat
+    for start in range(0, array.size, step):
+        piece = items[start : start + step]
+        yield pybase64.b64encode(piece.astype(dtype, copy=False).view("u1").data)

@@ -1,0 +1,205 @@
+"""The envelope wire: ``{"data":"<base64>","shape":[12,40,8],"dtype":"int16"}``.
+
+The base64 is decoded elsewhere, while it arrives. Here is what stands behind it, and both directions for single arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import orjson
+import pybase64
+from numpy.typing import NDArray
+
+from ndwire._arrays import as_array, contiguous, narrow
+from ndwire._base64 import decode_as_bytearray
+from ndwire._buffers import Memory
+from ndwire._dtypes import BIG_ENDIAN_HOST, dtype_name
+from ndwire._errors import MalformedArray
+from ndwire._faults import json_fault
+from ndwire._field import Field, Packed, check_dtype, check_shape, run_check
+from ndwire._limits import Limits
+from ndwire._registry import Meta
+
+RESERVED: Final = frozenset(("data", "shape", "dtype"))
+"""The keys of an envelope that no sidecar may have."""
+
+_NO_LIMITS: Final = Limits()
+
+
+def read_tail(field: Field, tail: bytes, tail_offset: int, value_offset: int, limits: Limits) -> Meta:
+    """Read what follows the base64 of an envelope, from behind its closing quote to its closing brace.
+
+    Args:
+        field: The field that the envelope was found under.
+        tail: The text.
+        tail_offset: Its first byte in the body.
+        value_offset: The envelope's first byte in the body.
+        limits: Bounds the number of dimensions.
+
+    Raises:
+        MalformedJSON: The text is not the rest of an object.
+        MalformedArray: Shape or dtype are missing, wrong or not allowed, or there is a second ``data``.
+        LimitExceeded: More dimensions than allowed.
+    """
+    members = parse_tail(tail, b"0", tail_offset, tail_offset + len(tail))
+    # A second "data" would hide the first. Where it reads like the stand-in, another stand-in shows it.
+    if members.pop("data") != 0 or (
+        (b"data" in tail or b"\\" in tail) and orjson.loads(b'{"data":1' + tail)["data"] != 1
+    ):
+        raise MalformedArray(f"{field.name!r} has an envelope with two members named data", offset=value_offset)
+    return read_members(field, members, value_offset, limits)
+
+
+def parse_tail(tail: bytes, data: bytes, tail_offset: int, body_length: int) -> dict[str, Any]:
+    """Parse the rest of an envelope as an object whose ``data`` is the JSON in ``data``.
+
+    Raises:
+        MalformedJSON: It is broken.
+        IncompleteBody: It is cut short.
+    """
+    head = b'{"data":' + data
+    text = head + tail
+    try:
+        return cast("dict[str, Any]", orjson.loads(text))
+    except orjson.JSONDecodeError as exc:
+        shift = tail_offset - len(head)
+        raise json_fault(text, exc, locate=lambda position: shift + position, body_length=body_length) from exc
+
+
+def read_members(field: Field, members: dict[str, Any], offset: int | None, limits: Limits) -> Meta:
+    """Read the members of an envelope but its ``data``; what is left over is the sidecar.
+
+    Raises:
+        MalformedArray: Shape or dtype are missing, wrong or not allowed.
+        LimitExceeded: More dimensions than allowed.
+    """
+    missing = RESERVED - {"data"} - members.keys()
+    if missing:
+        raise MalformedArray(f"{field.name!r} has an envelope without {' and '.join(sorted(missing))}", offset=offset)
+    dtype = check_dtype(field, members.pop("dtype"), offset)
+    dimensions = members.pop("shape")
+    if isinstance(dimensions, str) or not isinstance(dimensions, Sequence):
+        raise MalformedArray(f"{field.name!r} has the shape {dimensions!r:.80}, not a list", offset=offset)
+    shape = check_shape(field, cast("Sequence[object]", dimensions), limits, offset)
+    return Meta(dtype, shape, math.prod(shape) * dtype.itemsize, members)
+
+
+def check_size(field: Field, meta: Meta, n_bytes: int, offset: int | None) -> None:
+    """Refuse an envelope whose bytes are not exactly those of its shape and dtype.
+
+    Raises:
+        MalformedArray: Too few or too many.
+    """
+    if n_bytes != meta.n_bytes:
+        shape = "x".join(map(str, meta.shape)) or "a scalar"
+        raise MalformedArray(
+            f"{field.name!r} holds {n_bytes} bytes, but {shape} of {dtype_name(meta.dtype)} takes {meta.n_bytes}",
+            offset=offset,
+        )
+
+
+def build(field: Field, meta: Meta, memory: Memory, offset: int | None) -> NDArray[Any]:
+    """Make the array of ``meta`` out of its little-endian bytes.
+
+    Returns:
+        An array in native byte order and C order, writable; its memory is ``memory``.
+
+    Raises:
+        MalformedArray: NumPy cannot have such a shape, or the field's check failed.
+    """
+    try:
+        array: NDArray[Any] = np.ndarray(meta.shape, meta.dtype, memory)
+    except ValueError as exc:
+        raise MalformedArray(f"{field.name!r} has a shape that NumPy refuses: {exc}", offset=offset) from exc
+    if BIG_ENDIAN_HOST:  # pragma: no cover - no such host in the tests
+        array.byteswap(inplace=True)
+    if field.check is not None:
+        run_check(field, array, offset)
+    return array
+
+
+def pack_ndarray(
+    array: Any, *, dtypes: Sequence[str] | None = None, sidecar: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make an envelope out of one array, as a dict for any JSON library.
+
+    Args:
+        array: An ndarray in any layout and byte order, a NumPy scalar, a tensor, or anything with ``__array__`` or
+            ``__dlpack__``, of shape (...) and a dtype of the wire.
+        dtypes: Wire dtypes in order of preference. Integers become the first integer dtype among them that holds
+            every value, floats the first float dtype that is at least as wide, the rest has to be among them.
+        sidecar: JSON that belongs to the array.
+
+    Returns:
+        ``{"data": str, "shape": list[int], "dtype": str, **sidecar}``. ``data`` is base64 of the array's bytes in C
+        order, little-endian.
+
+    Raises:
+        TypeError: Not an array, or of a dtype that the wire does not have (object, string, void, structured).
+        ValueError: A sidecar named ``data``, ``shape`` or ``dtype``, a name in ``dtypes`` that is no dtype, or no
+            dtype among them holds the array.
+
+    Source: DESIGN of the envelope; base64 is RFC 4648 section 4.
+    """
+    values = as_array(array)
+    if values is None:
+        raise TypeError(f"{type(array).__name__} is not an array")
+    if dtypes is not None:
+        values = narrow(values, dtypes)
+    extra = check_sidecar(sidecar)
+    data = pybase64.b64encode_as_string(contiguous(values).data)
+    return {"data": data, "shape": list(values.shape), "dtype": dtype_name(values.dtype), **extra}
+
+
+def check_sidecar(sidecar: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return ``sidecar`` as a dict.
+
+    Raises:
+        ValueError: One of its keys belongs to the envelope.
+        TypeError: It is no mapping, or a key is no string.
+    """
+    if sidecar is None:
+        return {}
+    if not isinstance(sidecar, Mapping):
+        raise TypeError(f"a sidecar must be a mapping, not {type(sidecar).__name__}")
+    extra = dict(sidecar)
+    for key in extra:
+        if not isinstance(key, str):
+            raise TypeError(f"the keys of a sidecar must be strings, not {key!r}")
+    taken = RESERVED & extra.keys()
+    if taken:
+        raise ValueError(f"a sidecar cannot be named {' or '.join(sorted(taken))}: the envelope has that key")
+    return extra
+
+
+def unpack_ndarray(envelope: Mapping[str, Any], field: Field) -> Packed:
+    """Read one envelope that a JSON library has parsed already.
+
+    Args:
+        envelope: The object. ``data`` may be a str or bytes-like, ``shape`` may hold NumPy integers; the order of
+            the keys does not matter here.
+        field: What is allowed.
+
+    Returns:
+        The array (native byte order, C order, writable, memory of its own) and the sidecar.
+
+    Raises:
+        MalformedArray: The envelope breaks the contract. There is no offset.
+    """
+    members = dict(envelope)
+    data: Any = members.pop("data", None)
+    if not isinstance(data, (str, bytes, bytearray, memoryview)):
+        raise MalformedArray(f"{field.name!r} has no string under data")
+    try:
+        text = data.encode("ascii") if isinstance(data, str) else bytes(data)
+        memory = decode_as_bytearray(text)
+    except (Base64Error, UnicodeEncodeError) as exc:
+        raise MalformedArray(f"{field.name!r} holds broken base64: {exc}") from exc
+    meta = read_members(field, members, None, _NO_LIMITS)
+    check_size(field, meta, len(memory), None)
+    return Packed(build(field, meta, memory, None), meta.sidecar)

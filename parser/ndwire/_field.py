@@ -1,0 +1,165 @@
+"""Field: what the value of a registered name may hold. The same class serves both sides of the wire."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, NamedTuple, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndwire._dtypes import DTYPES, DType, known_dtype
+from ndwire._errors import LimitExceeded, MalformedArray
+from ndwire._limits import MAX_NDIM, Limits
+
+Wire = Literal["envelope", "npy", "nested"]
+WIRES: Final[tuple[Wire, ...]] = ("envelope", "npy", "nested")
+
+_UNSEARCHABLE: Final = re.compile(r'\s*(?:[,:\]}]|\Z)|.*["\\\x00-\x1f]', re.DOTALL)
+
+
+class Packed(NamedTuple):
+    """An array together with the JSON that belongs to it.
+
+    Attributes:
+        array: The array.
+        sidecar: The further keys of its envelope, such as ``{"start": 128}``; empty where there are none.
+    """
+
+    array: NDArray[Any]
+    sidecar: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    r"""A JSON key whose values are arrays, wherever in the document it stands.
+
+    Args:
+        name: The key. Refused are names that cannot be told from JSON's own text: blank ones, ones that begin (after
+            white space) with ``,`` ``:`` ``]`` or ``}``, and ones with ``"``, ``\`` or control characters.
+        dtypes: The allowed dtype names in order of preference; None allows every dtype of the wire.
+        ndim: The required number of dimensions; None allows any.
+        wires: The representations that are read as arrays: ``"envelope"``, ``"npy"`` (a string with the base64 of
+            a ``.npy`` file), ``"nested"`` (a rectangular nested list of numbers).
+        raw_dtype: Reads strings as base64 of this dtype's little-endian bytes, in C order.
+        raw_shape: The shape of those; one dimension may be -1 and follows from the number of bytes.
+        sidecar: Whether the document holds ``Packed(array, sidecar)`` in the array's place.
+        check: The caller's own rule. It gets the array; a ``ValueError`` that it raises makes the array malformed.
+
+    Raises:
+        ValueError: A name, dtype, wire, shape or number of dimensions that cannot work.
+        TypeError: ``check`` cannot be called.
+    """
+
+    name: str
+    _: dataclasses.KW_ONLY
+    dtypes: tuple[str, ...] | None = None
+    ndim: int | None = None
+    wires: tuple[Wire, ...] = WIRES
+    raw_dtype: str | None = None
+    raw_shape: tuple[int, ...] = (-1,)
+    sidecar: bool = False
+    check: Callable[[NDArray[Any]], object] | None = None
+
+    def __post_init__(self) -> None:
+        name: object = self.name
+        if not isinstance(name, str) or _UNSEARCHABLE.match(name):
+            raise ValueError(f"a field cannot be named {name!r}: JSON text could not be told from it")
+        try:
+            name.encode()
+        except UnicodeEncodeError as exc:
+            raise ValueError(f"a field cannot be named {name!r}: it has no UTF-8 form") from exc
+        owner = f"field {name!r}"
+        # A list is as good as a tuple in a configuration, and a tuple is hashable.
+        if self.dtypes is not None:
+            dtypes = _names(self.dtypes, owner, "dtypes")
+            object.__setattr__(self, "dtypes", tuple(known_dtype(item, owner) for item in dtypes))
+        if self.raw_dtype is not None:
+            known_dtype(self.raw_dtype, owner)
+        object.__setattr__(self, "wires", _names(self.wires, owner, "wires"))
+        for wire in self.wires:
+            if wire not in WIRES:
+                raise ValueError(f"{owner}: {wire!r} is not a wire; there are {', '.join(WIRES)}")
+        object.__setattr__(self, "raw_shape", self._checked_raw_shape(owner))
+        ndim: object = self.ndim
+        if ndim is not None and (type(ndim) is not int or not 0 <= ndim <= MAX_NDIM):
+            raise ValueError(f"{owner}: ndim must be an integer from 0 to {MAX_NDIM}, not {ndim!r}")
+        if self.raw_dtype is not None and ndim is not None and len(self.raw_shape) != ndim:
+            raise ValueError(f"{owner}: raw_shape {self.raw_shape} has not {ndim} dimensions")
+        if self.check is not None and not callable(self.check):
+            raise TypeError(f"{owner}: check must be callable, not {type(self.check).__name__}")
+
+    def _checked_raw_shape(self, owner: str) -> tuple[int, ...]:
+        try:
+            shape = tuple(operator.index(item) for item in self.raw_shape)
+        except TypeError as exc:
+            raise ValueError(f"{owner}: raw_shape must be a sequence of integers, not {self.raw_shape!r}") from exc
+        if len(shape) > MAX_NDIM or shape.count(-1) > 1 or any(item < -1 for item in shape):
+            raise ValueError(f"{owner}: raw_shape may hold one -1 and else no negative dimension, not {shape}")
+        return shape
+
+
+def _names(value: Iterable[str], owner: str, option: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise ValueError(f"{owner}: {option} must be a sequence of names, not the string {value!r}")
+    return tuple(value)
+
+
+def check_dtype(field: Field, name: object, offset: int | None) -> DType:
+    """Return the dtype that the wire calls ``name``, if ``field`` allows it.
+
+    Raises:
+        MalformedArray: The table has no such name, or the field does not allow it.
+    """
+    dtype = DTYPES.get(name) if isinstance(name, str) else None
+    if dtype is None:
+        raise MalformedArray(f"{field.name!r} has the dtype {name!r:.80}, which the wire does not know", offset=offset)
+    if field.dtypes is not None and name not in field.dtypes:
+        allowed = ", ".join(field.dtypes)
+        raise MalformedArray(f"{field.name!r} has the dtype {name!r}, but is to be one of {allowed}", offset=offset)
+    return dtype
+
+
+def check_shape(field: Field, dimensions: Iterable[object], limits: Limits, offset: int | None) -> tuple[int, ...]:
+    """Return ``dimensions`` as a shape that ``field`` and NumPy allow.
+
+    NumPy's integers count as integers; bools do not.
+
+    Raises:
+        MalformedArray: A dimension is no integer of at least 0, or the number of dimensions is wrong.
+        LimitExceeded: More dimensions than ``limits`` allow.
+    """
+    shape: list[int] = []
+    for item in dimensions:
+        if isinstance(item, (bool, np.bool_)) or not isinstance(item, SupportsIndex) or operator.index(item) < 0:
+            raise MalformedArray(f"{field.name!r} has the dimension {item!r:.80} in its shape", offset=offset)
+        shape.append(operator.index(item))
+    check_ndim(field, len(shape), limits, offset)
+    return tuple(shape)
+
+
+def check_ndim(field: Field, ndim: int, limits: Limits, offset: int | None) -> None:
+    """Refuse a number of dimensions that NumPy, ``field`` or ``limits`` do not allow."""
+    if ndim > MAX_NDIM:
+        raise MalformedArray(f"{field.name!r} has {ndim} dimensions; NumPy's arrays have {MAX_NDIM}", offset=offset)
+    if ndim > limits.ndim:
+        raise LimitExceeded(f"{field.name!r} has {ndim} dimensions; {limits.ndim} are allowed", offset=offset)
+    if field.ndim is not None and ndim != field.ndim:
+        raise MalformedArray(f"{field.name!r} has {ndim} dimensions, but is to have {field.ndim}", offset=offset)
+
+
+def run_check(field: Field, array: NDArray[Any], offset: int | None) -> None:
+    """Apply the caller's own rule, if there is one.
+
+    Raises:
+        MalformedArray: It raised a ``ValueError``.
+    """
+    if field.check is None:
+        return
+    try:
+        field.check(array)
+    except ValueError as exc:
+        raise MalformedArray(f"{field.name!r} failed its check: {exc}", offset=offset) from exc

@@ -1,0 +1,220 @@
+"""The parser: scanner, assembler and orjson behind ``feed`` and ``close``.
+
+Rules of the state machine:
+
+* ``feed`` may be called any number of times, then ``close``. A second ``close`` returns the same document; ``feed``
+  after ``close`` is a misuse.
+* Arrays that were completed before a fault are returned first; the next call raises. A parser that has failed raises
+  the same error from then on, and has let go of everything it held.
+* The parser owns its scanner and its assembler, the scanner refers to the assembler, and nothing refers back: no ring,
+  so that a dropped document frees its arrays at once. For the same reason a stored error keeps no traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import orjson
+
+from ndwire._assembler import ArrayReady, Assembler
+from ndwire._buffers import Allocate
+from ndwire._errors import IncompleteBody, WireError
+from ndwire._faults import json_fault
+from ndwire._field import Field
+from ndwire._limits import Limits
+from ndwire._registry import registry_of
+from ndwire._scanner import Scanner
+
+BytesLike = bytes | bytearray | memoryview
+JSONLoads = Callable[[Any], Any]
+
+_DEFAULT_LIMITS: Final = Limits()
+# Other views than bytes and bytearray are copied, so much at a time.
+_VIEW_WINDOW: Final = 1 << 20
+
+
+class Parser:
+    """Reads one JSON body in pieces and cuts the arrays out of it while they arrive.
+
+    Args:
+        fields: The registered fields.
+        content_length: The number of bytes that the body will have, where it is known and the body is not
+            compressed. Lets a large array be decoded into memory of its size from the start, and ``close`` notice
+            a short body.
+        allocate: ``allocate(name, n_bytes)`` gives the memory for an array: a writable, C-contiguous uint8 array of at
+            least ``n_bytes`` bytes, which is an upper bound of what the array takes. The array's memory is then the
+            beginning of that buffer.
+        limits: What the body may hold.
+        json_loads: Parses what remains of the JSON: text in, plain dicts, lists and scalars out, ``ValueError`` for
+            text that it refuses.
+
+    Raises:
+        ValueError: Two fields of the same name, or a negative content length.
+        TypeError: Something in ``fields`` is no ``Field``.
+    """
+
+    __slots__ = ("_assembler", "_closed", "_content_length", "_document", "_failure", "_json_loads", "_scanner")
+
+    def __init__(
+        self,
+        fields: Iterable[Field],
+        *,
+        content_length: int | None = None,
+        allocate: Allocate | None = None,
+        limits: Limits = _DEFAULT_LIMITS,
+        json_loads: JSONLoads = orjson.loads,
+    ) -> None:
+        if content_length is not None and content_length < 0:
+            raise ValueError(f"content_length must be at least 0, not {content_length}")
+        registry = registry_of(fields)
+        self._content_length = content_length
+        self._json_loads = json_loads
+        self._assembler: Assembler | None = Assembler(registry, limits, content_length, allocate)
+        self._scanner: Scanner | None = Scanner(registry, self._assembler, tail_bytes=limits.remainder_bytes)
+        self._failure: WireError | RuntimeError | None = None
+        self._closed = False
+        self._document: Any = None
+
+    def feed(self, chunk: BytesLike) -> list[ArrayReady]:
+        """Take the next bytes of the body.
+
+        Args:
+            chunk: Any number of bytes; their memory may be reused as soon as this returns.
+
+        Returns:
+            The arrays that are now complete, in the order of the text.
+
+        Raises:
+            WireError: The body is broken. See the classes for what may be retried.
+            RuntimeError: The parser is closed.
+            TypeError: ``chunk`` is not bytes-like.
+        """
+        scanner, assembler = self._working()
+        try:
+            if isinstance(chunk, (bytes, bytearray)):
+                scanner.feed(chunk)
+            else:
+                _feed_view(scanner, memoryview(chunk))
+        except WireError as error:
+            ready = assembler.take()
+            self._fail(error, deferred=bool(ready))
+            if ready:
+                return ready
+            raise
+        except TypeError:
+            if scanner.offset == 0 and not isinstance(chunk, (bytes, bytearray, memoryview)):
+                raise
+            self._break()
+            raise
+        except BaseException:
+            self._break()
+            raise
+        return assembler.take()
+
+    def close(self) -> Any:
+        """Say that the body has ended.
+
+        Returns:
+            The document, with the arrays in their places: bare, or as ``Packed`` for fields with ``sidecar=True``.
+
+        Raises:
+            WireError: The body is broken or ended early.
+        """
+        if self._closed:
+            return self._document
+        scanner, assembler = self._working()
+        try:
+            scanner.finish()
+            if self._content_length is not None and scanner.offset < self._content_length:
+                raise IncompleteBody(
+                    f"the body ends early: {self._content_length} bytes were announced", offset=scanner.offset
+                )
+            document = assembler.document(self._json_loads)
+        except WireError as error:
+            self._fail(error)
+            raise
+        except BaseException:
+            self._break()
+            raise
+        self._scanner = self._assembler = None
+        self._closed = True
+        self._document = document
+        return document
+
+    def _working(self) -> tuple[Scanner, Assembler]:
+        if self._closed:
+            raise RuntimeError("feed() after close()")
+        if self._failure is not None:
+            failure = self._failure
+            if isinstance(failure, WireError):
+                raise type(failure)(failure.message, offset=failure.offset) from failure.__cause__
+            raise RuntimeError(str(failure))
+        # Only close() and failing clear them.
+        assert self._scanner is not None
+        assert self._assembler is not None
+        return self._scanner, self._assembler
+
+    def _fail(self, error: WireError, *, deferred: bool = False) -> None:
+        self._failure = type(error)(error.message, offset=error.offset)
+        if deferred and error.__cause__ is not None:
+            self._failure.__cause__ = error.__cause__.with_traceback(None)
+            self._failure.__cause__.__context__ = None
+        self._scanner = self._assembler = None
+
+    def _break(self) -> None:
+        """Something else than the body failed, such as the caller's ``allocate``."""
+        self._failure = RuntimeError("the parser was stopped by an earlier exception")
+        self._scanner = self._assembler = None
+
+
+def _feed_view(scanner: Scanner, view: memoryview) -> None:
+    octets = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+    for start in range(0, len(octets), _VIEW_WINDOW):
+        scanner.feed(bytes(octets[start : start + _VIEW_WINDOW]))
+
+
+def loads(
+    body: BytesLike,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+) -> Any:
+    """Read a complete body.
+
+    Args:
+        body: The bytes of a JSON document.
+        fields: The registered fields.
+        allocate: As for ``Parser``.
+        limits: As for ``Parser``.
+        json_loads: As for ``Parser``.
+
+    Returns:
+        The document, with arrays where the registered names hold them.
+
+    Raises:
+        WireError: The body is broken.
+        TypeError: ``body`` is not bytes-like.
+    """
+    registry = registry_of(fields)
+    if (
+        isinstance(body, (bytes, bytearray))
+        and registry.token.search(body) is None
+        and len(body) <= limits.remainder_bytes
+        and (not registry.packed or registry.escapes.search(body) is None)
+    ):
+        try:
+            return json_loads(body)
+        except ValueError as exc:
+            raise json_fault(body, exc, locate=int, body_length=len(body)) from exc
+    parser = Parser(
+        registry.fields, content_length=_n_bytes(body), allocate=allocate, limits=limits, json_loads=json_loads
+    )
+    parser.feed(body)
+    return parser.close()
+
+
+def _n_bytes(body: BytesLike) -> int:
+    return len(body) if isinstance(body, (bytes, bytearray)) else memoryview(body).nbytes

@@ -1,0 +1,117 @@
+"""Registry: a sequence of fields, compiled into what the scanner and the parser look things up in."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ndwire._dtypes import DType
+from ndwire._field import Field
+
+_SPACE: Final = rb"[ \t\n\r]*+"
+_MEMBER: Final = _SPACE + rb"(:)" + _SPACE
+_ENVELOPE: Final = rb"(\{" + _SPACE + rb'"data"' + _SPACE + rb":" + _SPACE + rb'")'
+
+_CACHED_TAILS: Final = 128
+
+
+class Meta:
+    """What the tail of an envelope says: immutable but for the sidecar, which is copied for each array."""
+
+    __slots__ = ("dtype", "n_bytes", "shape", "sidecar")
+
+    def __init__(self, dtype: DType, shape: tuple[int, ...], n_bytes: int, sidecar: dict[str, object]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.n_bytes = n_bytes
+        self.sidecar = sidecar
+
+
+class Entry:
+    """One field of a registry, with the tails of its envelopes that are known to be good."""
+
+    __slots__ = ("field", "reads_envelopes", "tails")
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.reads_envelopes = "envelope" in field.wires
+        self.tails: dict[bytes, Meta] = {}
+
+    def remember(self, tail: bytes, meta: Meta) -> None:
+        """Keep what ``tail`` means. The number of tails kept is bounded: a peer chooses them."""
+        if len(self.tails) >= _CACHED_TAILS:
+            self.tails.clear()
+        self.tails[tail] = meta
+
+
+def _spellings(name: str) -> set[bytes]:
+    """Return the forms of a key that are looked for: UTF-8, and as Python's json escapes it."""
+    escaped = name.encode("utf-16-be", "surrogatepass")
+    units = (int.from_bytes(escaped[k : k + 2], "big") for k in range(0, len(escaped), 2))
+    return {name.encode(), b"".join(bytes((unit,)) if unit < 0x80 else b"\\u%04x" % unit for unit in units)}
+
+
+class Registry:
+    """Fields by name, and the patterns that find them.
+
+    Attributes:
+        fields: The fields, in the caller's order.
+        entries: Spelling of a name, without quotes -> entry.
+        names: The names as they stand in a parsed document.
+        key: Finds ``"name"`` and looks at what follows it. Group 1 is the spelling, group 2 the colon, group 3 the
+            opening of an envelope up to and including the quote before its base64.
+        token: Finds ``"name"``.
+        prefixes: The proper prefixes of ``"name"``, for text that ends within one.
+        longest: The length of the longest ``"name"``.
+        escapes: Finds an escape that could spell a character of a name.
+        packed: The names whose fields read envelopes.
+    """
+
+    __slots__ = ("entries", "escapes", "fields", "key", "longest", "names", "packed", "prefixes", "token")
+
+    def __init__(self, fields: Iterable[Field]) -> None:
+        self.fields = tuple(fields)
+        self.entries: dict[bytes, Entry] = {}
+        for field in self.fields:
+            if not isinstance(field, Field):
+                raise TypeError(f"fields must be a sequence of Field, not of {type(field).__name__}")
+            entry = Entry(field)
+            for spelling in _spellings(field.name):
+                if spelling in self.entries:
+                    raise ValueError(f"the field {field.name!r} is registered twice")
+                self.entries[spelling] = entry
+        self.names = frozenset(field.name for field in self.fields)
+        # "(?!)" matches nothing, where nothing is registered.
+        names = b"|".join(map(re.escape, self.entries)) or rb"(?!)"
+        self.token = re.compile(rb'"(' + names + rb')"')
+        self.key = re.compile(rb'"(' + names + rb')"(?:' + _MEMBER + _ENVELOPE + rb"?)?")
+        tokens = [b'"' + spelling + b'"' for spelling in self.entries]
+        self.prefixes = frozenset(token[:k] for token in tokens for k in range(1, len(token)))
+        self.longest = max(map(len, tokens), default=0)
+        escapes = rb"\\u00[2-7]" if all(map(str.isascii, self.names)) else rb"\\u"
+        if any("/" in name for name in self.names):
+            escapes += rb"|\\/"
+        self.escapes = re.compile(escapes)
+        self.packed = frozenset(field.name for field in self.fields if "envelope" in field.wires)
+
+
+def registry_of(fields: Iterable[Field]) -> Registry:
+    """Return the registry of ``fields``, compiled once.
+
+    Raises:
+        TypeError: Something in it is no ``Field``.
+        ValueError: A name stands in it twice.
+    """
+    fields = fields if type(fields) is tuple else tuple(fields)
+    try:
+        return _compiled(fields)
+    except TypeError:
+        # A check that cannot be hashed, or something that is no field: Registry tells which.
+        return Registry(fields)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(fields: tuple[Field, ...]) -> Registry:
+    return Registry(fields)

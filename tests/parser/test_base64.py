@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import base64
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.chunking import partition
+
+from ndwire import LimitExceeded, MalformedArray, MalformedJSON, WireError
+from ndwire._base64 import Base64Decoder, encode_pieces, encoded_length
+from ndwire._buffers import ArrayBuffer
+
+ESCAPED = {ord("/"): rb"\/", ord("+"): rb"\u002B", ord("="): rb"\u003d", ord("A"): rb"\u0041"}
+
+
+def decode(pieces: list[bytes], *, limit: int = 1 << 40, finish: bool = True) -> bytes | tuple[Any, ...]:
+    buffer = ArrayBuffer("x", 7, bound=0, limit=limit, allocate=None)
+    decoder = Base64Decoder(buffer, 7, 17)
+    try:
+        for piece in pieces[:-1]:
+            decoder.feed(piece, 0, len(piece))
+        if finish:
+            decoder.finish(pieces[-1], 0, len(pieces[-1]))
+        else:
+            decoder.feed(pieces[-1], 0, len(pieces[-1]))
+            decoder.cut()
+    except WireError as error:
+        return type(error), error.offset, str(error)
+    return bytes(buffer.finish())
+
+
+def cuts_of(text: bytes, seed: int) -> list[list[bytes]]:
+    chance = random.Random(seed)
+    random_cuts = [partition(text, [chance.randint(0, len(text)) for _ in range(5)]) for _ in range(5)]
+    return [[text], [text[k : k + 1] for k in range(len(text))] or [b""], [text, b""], [b"", text], *random_cuts]
+
+
+@given(st.binary(max_size=200), st.integers(0, 999), st.sets(st.sampled_from(sorted(ESCAPED))))
+def test_what_was_encoded_comes_back(data: bytes, seed: int, escaped: set[int]) -> None:
+    text = b"".join(ESCAPED[c] if c in escaped else bytes((c,)) for c in base64.b64encode(data))
+    for pieces in cuts_of(text, seed):
+        assert decode(pieces) == data
+
+
+@given(st.text("AQgwB+/=\\u0041n-x\"'é ", max_size=40), st.integers(0, 999), st.booleans(), st.sampled_from([5, 1 << 40]))
+def test_faults_do_not_depend_on_the_cuts(characters: str, seed: int, finish: bool, limit: int) -> None:
+    text = characters.encode()
+    results = [decode(pieces, limit=limit, finish=finish) for pieces in cuts_of(text, seed)]
+    assert all(result == results[0] for result in results), results
+    if finish and b"\\" not in text and limit > 99 and isinstance(results[0], bytes):
+        assert base64.b64encode(results[0]) == text
+
+
+@pytest.mark.parametrize("size", [32 << 10, 32 << 10 | 3, 300_000])
+@pytest.mark.parametrize("escape", [b"", rb"\/", rb"\u002f"])
+def test_long_text(size: int, escape: bytes) -> None:
+    data = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
+    text = base64.b64encode(data)
+    if escape:
+        text = text.replace(b"/", escape)
+    for step in (1000, 32 << 10, 70_001, len(text)):
+        assert decode([text[k : k + step] for k in range(0, len(text), step)]) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        (b"AA*A", MalformedArray, "'*' does not belong"),
+        (b"AA\\nA", MalformedArray, "an escaped character does not belong"),
+        (b"AA=A", MalformedArray, "'AA=A' does not belong"),
+        (b"AB==", MalformedArray, "'AB==' does not belong"),
+        (b"AA==A", MalformedArray, "goes on behind its padding"),
+        (b"AAAAA", MalformedArray, "ends within a group of four"),
+        (b"AAAA\\x", MalformedJSON, "illegal escape"),
+        (b"AAAA\\u00", MalformedJSON, "illegal escape"),
+        (b"AA==\\x", MalformedJSON, "illegal escape"),
+    ],
+)
+def test_messages(text: bytes, error: type[WireError], said: str) -> None:
+    result = decode([text])
+    assert result[0] is error
+    assert said in str(result[2])
+    assert result[1] == (17 + text.index(b"\\") if error is MalformedJSON else 7)
+
+
+def test_the_limit_trips_at_the_quad_that_exceeds_it() -> None:
+    for pieces in cuts_of(b"AAAAAAAA!AAA", 1):
+        assert decode(pieces, limit=5)[0] is LimitExceeded  # type: ignore[comparison-overlap]  # an error's tuple
+        assert decode(pieces, limit=6)[0] is MalformedArray  # type: ignore[comparison-overlap]  # an error's tuple
+
+
+@given(
+    st.sampled_from(["int8", "<i2", ">i4", "<f8", "bool", "complex64", ">f2"]),
+    st.lists(st.integers(0, 5), max_size=4),
+    st.integers(1, 100),
+    st.sampled_from(["C", "F", "strided", "reversed", "read-only"]),
+)
+def test_pieces_are_the_encoding_of_the_whole(dtype: str, shape: list[int], piece_bytes: int, layout: str) -> None:
+    array = np.arange(int(np.prod(shape)) * 2, dtype=np.uint8).astype(dtype)[: int(np.prod(shape))].reshape(shape)
+    if layout == "F":
+        array = np.asfortranarray(array)
+    elif layout == "strided" and array.ndim:
+        array = np.repeat(array, 2, axis=0)[::2]
+    elif layout == "reversed" and array.ndim:
+        array = array[::-1]
+    elif layout == "read-only":
+        array.flags.writeable = False
+    little = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    pieces = list(encode_pieces(array, piece_bytes))
+    assert b"".join(pieces) == base64.b64encode(little)
+    assert sum(map(len, pieces)) == encoded_length(array.nbytes)
