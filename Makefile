@@ -31,8 +31,6 @@ lint: $(MADE)-dev
 types: $(MADE)-dev
 	$(BIN)/mypy
 	$(BIN)/pyright --warnings
-	$(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire >/dev/null || $(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire
-	$(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire_asgi >/dev/null || $(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal --verifytypes ndwire_asgi
 
 coverage: $(MADE)-dev
 	$(BIN)/coverage run -m pytest -q -m "not timed"
@@ -47,6 +45,9 @@ wheel: $(MADE)-dev
 	$(VENV)-wheel/bin/python -m pip install -q --upgrade pip
 	$(VENV)-wheel/bin/python -m pip install -q dist/*.whl hypothesis pytest pytest-timeout
 	$(VENV)-wheel/bin/python -m pytest -q -m "not timed" tests/parser
+	$(VENV)-wheel/bin/python -m pip install -q starlette anyio
+	PATH="$(CURDIR)/$(VENV)-wheel/bin:$$PATH" $(BIN)/pyright --ignoreexternal --verifytypes ndwire
+	PATH="$(CURDIR)/$(VENV)-wheel/bin:$$PATH" $(BIN)/pyright --ignoreexternal --verifytypes ndwire_asgi
 	rm -rf $(VENV)-wheel
 
 bench: $(MADE)-dev

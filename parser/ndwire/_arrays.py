@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndwire._dtypes import DTYPES, dtype_name, known_dtype, little_endian
+from ndwire._dtypes import DTYPES, USER_DEFINED, dtype_name, known_dtype, little_endian
 
 
 def as_array(value: Any) -> NDArray[Any] | None:
@@ -35,6 +35,9 @@ def as_array(value: Any) -> NDArray[Any] | None:
         array = np.from_dlpack(value)
     else:
         return None
+    if not array.dtype.isnative and array.dtype.isbuiltin == USER_DEFINED:
+        # The one kind of swapped array that cannot be swapped back piece by piece.
+        array = array.astype(array.dtype.newbyteorder("="))
     if dtype_name(array.dtype) is None:
         raise TypeError(f"an array of dtype {array.dtype}; the wire has {', '.join(DTYPES)}")
     return array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -56,11 +56,11 @@ class Field:
 
     name: str
     _: dataclasses.KW_ONLY
-    dtypes: tuple[str, ...] | None = None
+    dtypes: Sequence[str] | None = None
     ndim: int | None = None
-    wires: tuple[Wire, ...] = WIRES
+    wires: Sequence[Wire] = WIRES
     raw_dtype: str | None = None
-    raw_shape: tuple[int, ...] = (-1,)
+    raw_shape: Sequence[int] = (-1,)
     sidecar: bool = False
     check: Callable[[NDArray[Any]], object] | None = None
 

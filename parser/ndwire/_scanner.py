@@ -183,7 +183,7 @@ class Scanner:
                     i = self._after_name(data, i, n)
                 case State.BEFORE_VALUE:
                     i = self._before_value(data, i, n)
-                case State.OPENING:
+                case _:
                     i = self._opening(data, i, n)
 
     def _text(self, data: Data, i: int, n: int) -> int:

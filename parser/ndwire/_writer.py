@@ -176,8 +176,7 @@ class _Hook:
             return self._replace(value)
         except Exception as exc:
             # orjson raises an error of its own for whatever goes wrong in here.
-            if self.failure is None:
-                self.failed, self.failure = value, exc
+            self.failed, self.failure = value, exc
             raise
 
     def _replace(self, value: Any) -> Any:
@@ -216,7 +215,7 @@ def _scalar(value: np.generic[Any]) -> Any:
 
 def _refuse_complex(array: NDArray[Any]) -> None:
     if array.dtype.kind == "c":
-        raise TypeError(f"arrays of dtype {array.dtype} cannot be nested lists of JSON numbers")
+        raise TypeError(f"arrays of dtype {dtype_name(array.dtype)} cannot be nested lists of JSON numbers")
 
 
 def _nested_pieces(array: NDArray[Any], piece_bytes: int) -> Iterator[bytes]:

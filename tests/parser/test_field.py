@@ -72,7 +72,7 @@ def test_a_dtype_that_needs_ml_dtypes_says_so(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_fields_are_values() -> None:
-    left, right = Field("x", dtypes=["int8"], raw_shape=[-1, 2]), Field("x", dtypes=("int8",), raw_shape=(-1, 2))  # type: ignore[arg-type]  # lists are taken as well
+    left, right = Field("x", dtypes=["int8"], raw_shape=[-1, 2]), Field("x", dtypes=("int8",), raw_shape=(-1, 2))
     assert left == right
     assert hash(left) == hash(right)
     with pytest.raises(AttributeError):
@@ -112,7 +112,9 @@ def test_a_check_that_cannot_be_hashed_still_works() -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "1", None])
-@pytest.mark.parametrize("name", ["array_bytes", "total_array_bytes", "arrays", "remainder_bytes", "list_bytes", "ndim"])
+@pytest.mark.parametrize(
+    "name", ["array_bytes", "total_array_bytes", "arrays", "remainder_bytes", "list_bytes", "ndim"]
+)
 def test_limits_are_counts(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         Limits(**{name: value})

@@ -12,7 +12,6 @@ import numpy as np
 import orjson
 import pytest
 from numpy.typing import NDArray
-from support.chunking import lawful, plain
 
 from ndwire import (
     ContractError,
@@ -28,6 +27,7 @@ from ndwire import (
     dumps,
     loads,
 )
+from support.chunking import lawful, plain
 
 X = Field("x")
 ONE = b'{"x":{"data":"AAEC","shape":[3],"dtype":"uint8"}}'
@@ -59,7 +59,9 @@ def test_close_is_idempotent_and_final() -> None:
         parser.feed(b"")
 
 
-@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda b: np.frombuffer(b, np.uint8), lambda b: memoryview(b)[::1]])
+@pytest.mark.parametrize(
+    "wrap", [bytes, bytearray, memoryview, lambda b: np.frombuffer(b, np.uint8), lambda b: memoryview(b)[::1]]
+)
 def test_any_bytes_like_chunk(wrap: Any) -> None:
     parser = Parser([X])
     ready = [event for start in range(0, len(ONE), 5) for event in parser.feed(wrap(ONE[start : start + 5]))]
@@ -189,7 +191,14 @@ class TestMemory:
 
     @pytest.mark.parametrize(
         "buffer",
-        [None, bytearray(9), np.zeros(9, np.int8), np.zeros(2, np.uint8), np.zeros(18, np.uint8)[::2], np.frombuffer(bytes(9), np.uint8)],
+        [
+            None,
+            bytearray(9),
+            np.zeros(9, np.int8),
+            np.zeros(2, np.uint8),
+            np.zeros(18, np.uint8)[::2],
+            np.frombuffer(bytes(9), np.uint8),
+        ],
     )
     def test_allocate_gives_something_else(self, buffer: Any) -> None:
         parser = Parser([X], allocate=lambda name, n_bytes: buffer)
@@ -373,7 +382,7 @@ class TestDrift:
 
     def test_fields_that_read_no_envelopes_are_not_looked_at(self) -> None:
         body = b'{"x":' + self.DRIFTED + b',"y":{"b":1},"\\u0078":1}'
-        result = lawful(body, [Field("x", wires=["npy"]), Field("y")])  # type: ignore[arg-type]  # lists are taken as well
+        result = lawful(body, [Field("x", wires=["npy"]), Field("y")])
         assert result.document == orjson.loads(body)
 
 
@@ -400,10 +409,11 @@ class TestNames:
 
 class TestLimits:
     def test_each_trips_in_every_chunking(self) -> None:
-        body = b'[{"x":{"data":"AAECAwQF","shape":[6],"dtype":"uint8","k":1}},{"x":{"data":"AAEC","shape":[1,3],"dtype":"uint8"}}]'
+        first = b'{"x":{"data":"AAECAwQF","shape":[6],"dtype":"uint8","k":1}}'
+        body = b"[" + first + b',{"x":{"data":"AAEC","shape":[1,3],"dtype":"uint8"}}]'
         second = body.index(b'"x"', 10) + 4
         cut = {*range(6, body.index(b',"shape"')), *range(second, body.rindex(b',"shape"'))}
-        kept = [k for k in range(len(body)) if k not in cut and body[k - 1 : k + 2] not in (b'Q",', b'C",') or k == 0]
+        kept = [k for k in range(len(body)) if k not in cut]
         for limits, offset, delivered in [
             (Limits(array_bytes=5), 6, 0),
             (Limits(array_bytes=6), None, 2),
@@ -424,7 +434,10 @@ class TestLimits:
         ]:
             result = lawful(body, [X], limits=limits)
             assert len(result.arrays) == delivered, (limits, result)
-            assert (result.error, result.offset) == ((None if offset is None else LimitExceeded), offset), (limits, result)
+            assert (result.error, result.offset) == ((None if offset is None else LimitExceeded), offset), (
+                limits,
+                result,
+            )
 
     def test_a_body_without_arrays(self) -> None:
         body = b'{"a":"' + b"b" * 100 + b'"}'
@@ -443,7 +456,7 @@ class TestSidecars:
         assert loads(body, [Field("x", sidecar=True)])[2]["x"].sidecar == {"start": 1}
 
     def test_large_and_deep(self) -> None:
-        sidecar = {"k}": ['"', "\\", "{", {"a": [{}] * 50, "\\\"}": None}], "long": "y\\" * 2000, "z": 1}
+        sidecar = {"k}": ['"', "\\", "{", {"a": [{}] * 50, '\\"}': None}], "long": "y\\" * 2000, "z": 1}
         body = dumps({"x": envelope([1, 2], **sidecar)})
         result = lawful(body, [Field("x", sidecar=True)], every_cut=300)
         assert result.document["x"]["$packed"]["sidecar"] == sidecar
@@ -486,6 +499,6 @@ def test_a_deferred_error_keeps_its_cause() -> None:
 
 
 def test_the_remainder_may_hold_anything_that_orjson_reads() -> None:
-    document = {"a": [1.5, None, True, "é", {"b": []}], "c": collections.OrderedDict(d=1)}
+    document: dict[str, Any] = {"a": [1.5, None, True, "é", {"b": []}], "c": collections.OrderedDict(d=1)}
     body = dumps(document)
     assert lawful(body, [X]).document == orjson.loads(body)

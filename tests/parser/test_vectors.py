@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.chunking import Outcome, lawful, plain
-from support.vectors import Vector, vectors
 
 import ndwire
 from ndwire import WireError, aload, load, loads
+from support.chunking import Outcome, lawful, plain
+from support.vectors import Vector, vectors
 
 FILES = ("envelope", "envelope_errors")
 
@@ -27,7 +27,9 @@ def check(vector: Vector, result: Outcome) -> None:
         if "offset" in expect:
             assert result.offset == expect["offset"]
     if "arrays" in expect:
-        events = [{"name": name, "ordinal": ordinal, "sidecar": sidecar} for name, ordinal, _, sidecar, _ in result.arrays]
+        events = [
+            {"name": name, "ordinal": ordinal, "sidecar": sidecar} for name, ordinal, _, sidecar, _ in result.arrays
+        ]
         assert events == expect["arrays"]
     if result.error is None:
         assert [event[2] for event in result.arrays] == list(arrays_in(result.document))

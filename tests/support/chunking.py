@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -32,9 +33,7 @@ def plain(value: Any) -> Any:
         assert value.flags.writeable
         assert value.dtype.isnative
         little = value.astype(value.dtype.newbyteorder("<")) if value.dtype.isbuiltin == 1 else value
-        return {
-            "$ndarray": {"dtype": value.dtype.name, "shape": list(value.shape), "hex": little.tobytes().hex()}
-        }
+        return {"$ndarray": {"dtype": value.dtype.name, "shape": list(value.shape), "hex": little.tobytes().hex()}}
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -71,7 +70,7 @@ def outcome(chunks: Iterable[bytes], fields: Sequence[Field], **options: Any) ->
 def partition(body: bytes, cuts: Iterable[int]) -> list[bytes]:
     """Cut ``body`` at ``cuts``."""
     edges = [0, *sorted(cuts), len(body)]
-    return [body[i:j] for i, j in zip(edges, edges[1:], strict=False)]
+    return [body[i:j] for i, j in itertools.pairwise(edges)]
 
 
 def chunkings(body: bytes, *, seed: int = 0, every_cut: int = 4096, partitions: int = 12) -> Iterator[list[Any]]:

@@ -30,7 +30,7 @@ class Vector:
         self.expect: dict[str, Any] = case["expect"]
 
 
-def vectors(*names: str) -> Any:
+def vectors(*names: str) -> pytest.MarkDecorator:
     """Parametrize a test with the cases of the named files."""
     cases = [
         pytest.param(Vector(case), id=f"{name}-{case['id']}")

@@ -1,0 +1,93 @@
+"""The bodies that are measured, and the fields to read them with."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from ndwire import Field, dumps
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """A body, what it was made of, and what is left of it without its arrays.
+
+    Attributes:
+        text: The JSON.
+        fields: What it is read with.
+        name: The key of its arrays.
+        arrays: The arrays, in order.
+        remainder: The JSON with null for each array.
+    """
+
+    text: bytes
+    fields: tuple[Field, ...]
+    name: str
+    arrays: list[NDArray[Any]]
+    remainder: bytes
+
+    def chunks(self, n_bytes: int) -> list[bytes]:
+        """Return the text cut into chunks."""
+        return [self.text[start : start + n_bytes] for start in range(0, len(self.text), n_bytes)]
+
+
+def _body(document: Any, without: Any, name: str, dtypes: tuple[str, ...], arrays: list[NDArray[Any]]) -> Body:
+    return Body(dumps(document), (Field(name, dtypes=dtypes),), name, arrays, orjson.dumps(without))
+
+
+def routed(scale: float = 1.0) -> Body:
+    """One sample of 122,880 tokens: 90 MiB of int16 routes and 1.7 MB of other JSON."""
+    chance = np.random.default_rng(0)
+    tokens = max(int(122_880 * scale), 1)
+    routes = chance.integers(0, 128, (tokens, 48, 8), dtype=np.int16)
+    choice: dict[str, Any] = {
+        "index": 0,
+        "token_ids": chance.integers(0, 150_000, tokens).tolist(),
+        "logprobs": [round(float(value), 5) for value in chance.random(tokens)],
+        "finish_reason": "stop",
+    }
+    return _body(
+        {"choices": [{**choice, "routed_experts": routes}]},
+        {"choices": [{**choice, "routed_experts": None}]},
+        "routed_experts",
+        ("uint8", "int16"),
+        [routes],
+    )
+
+
+def embeddings(scale: float = 1.0) -> Body:
+    """10,000 arrays of 1,536 float32."""
+    count = max(int(10_000 * scale), 2)
+    vectors = np.random.default_rng(1).standard_normal((count, 1536)).astype(np.float32)
+    return _body(
+        {"object": "list", "data": [{"index": k, "embedding": vectors[k]} for k in range(count)]},
+        {"object": "list", "data": [{"index": k, "embedding": None} for k in range(count)]},
+        "embedding",
+        ("float32",),
+        list(vectors),
+    )
+
+
+def remainder_heavy(scale: float = 1.0) -> Body:
+    """33 MB of other JSON with 2.3 million numbers, and one small array."""
+    chance = np.random.default_rng(2)
+    count = max(int(1_150_000 * scale), 2)
+    choice: dict[str, Any] = {
+        "token_ids": chance.integers(0, 150_000, count).tolist(),
+        "logprobs": chance.standard_normal(count).tolist(),
+    }
+    array = np.arange(1000, dtype=np.int16)
+    return _body(
+        {"choices": [{**choice, "routed_experts": array}]},
+        {"choices": [{**choice, "routed_experts": None}]},
+        "routed_experts",
+        ("int16",),
+        [array],
+    )
+
+
+TINY = b'{"id":"x","choices":[{"index":0,"text":"hello","finish_reason":"stop"}]}'

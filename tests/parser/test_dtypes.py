@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from ndwire import Field, _assembler, _dtypes, _envelope, loads
+
+
+def test_the_table_is_looked_up_whatever_the_byte_order() -> None:
+    for name, dtype in _dtypes.DTYPES.items():
+        assert _dtypes.dtype_name(dtype) == name
+        if dtype.isbuiltin == 1:
+            assert _dtypes.dtype_name(dtype.newbyteorder()) == name
+    for other in ("O", "S3", "U1", "V2", "M8[s]", "m8", "i2,f4", "longdouble"):
+        assert _dtypes.dtype_name(np.dtype(other)) is None
+
+
+def test_without_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    spec = importlib.util.spec_from_file_location("ndwire_dtypes_again", _dtypes.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert "bfloat16" not in module.DTYPES
+    assert "float16" in module.DTYPES
+
+
+def test_a_big_endian_host_swaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'[{"x":{"data":"AQA=","shape":[1],"dtype":"int16"}},{"x":{"data":"AQA=","shape":[1],"dtype":"int16"}}]'
+    assert [item["x"].tolist() for item in loads(body, [Field("x")])] == [[1], [1]]
+    monkeypatch.setattr(_envelope, "BIG_ENDIAN_HOST", True)
+    monkeypatch.setattr(_assembler, "BIG_ENDIAN_HOST", True)
+    assert [item["x"].tolist() for item in loads(body, [Field("x")])] == [[256], [256]]
