@@ -45,7 +45,7 @@ class NDArrayResponse(Response):
         ValueError: A sidecar is named like a key of the envelope, or ``when`` is none of the above.
     """
 
-    media_type = "application/json"
+    media_type: Any = "application/json"
 
     def __init__(
         self,
