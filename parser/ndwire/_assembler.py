@@ -17,16 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndwire._base64 import Base64Decoder, decode_as_bytearray
-from ndwire._buffers import Allocate, ArrayBuffer
+from ndwire._buffers import Allocate, ArrayBuffer, allocated
 from ndwire._dtypes import BIG_ENDIAN_HOST
 from ndwire._envelope import build, check_size, parse_tail, read_tail
 from ndwire._errors import ContractError, IncompleteBody, LimitExceeded
 from ndwire._faults import json_fault
-from ndwire._field import Packed
+from ndwire._field import Packed, run_check
 from ndwire._limits import Limits
-from ndwire._registry import Entry, Registry
+from ndwire._lists import ListText
+from ndwire._nested import read_list
+from ndwire._npy import NpyBuffer
+from ndwire._raw import raw_meta, raw_size
+from ndwire._registry import Entry, Meta, Registry
 from ndwire._restore import Restorer, drift, escaped_drift, hidden
-from ndwire._scanner import Data
+from ndwire._sink import BlobWire, Data
 
 _MARK_BYTES: Final = 12
 # A sidecar of these is copied for each array that has the same tail; others are parsed anew.
@@ -112,7 +116,7 @@ class Assembler:
         self._entry: Entry | None = None
         self._offset = 0
         self._decoder: Base64Decoder | None = None
-        self._buffer: ArrayBuffer | None = None
+        self._buffer: ArrayBuffer | NpyBuffer | None = None
 
     def take(self) -> list[ArrayReady]:
         """Return the arrays that are complete since the last call."""
@@ -134,21 +138,22 @@ class Assembler:
         self._suspects.append(self._position - 1)
         self._cut(marker, self._position, self._position)
 
-    def open(self, entry: Entry, head: bytes, offset: int) -> None:
-        if len(self._values) >= self._limits.arrays:
-            raise LimitExceeded(f"the body has more than {self._limits.arrays} arrays", offset=offset)
+    def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
+        self._count_array(offset)
         self._entry = entry
         self._offset = offset
         first = offset + len(head)
         self._position = first
         left = 0 if self._content_length is None else max(self._content_length - first, 0)
-        self._buffer = ArrayBuffer(
-            entry.field.name,
-            offset,
-            bound=left // 4 * 3,
-            limit=min(self._limits.array_bytes, self._limits.total_array_bytes - self._total),
-            allocate=self._allocate,
-        )
+        bound = left // 4 * 3
+        limits, allocate = self._limits, self._allocate
+        limit = min(limits.array_bytes, limits.total_array_bytes - self._total)
+        field = entry.field
+        if wire == "npy":
+            self._buffer = NpyBuffer(field, offset, bound=bound, limit=limit, limits=limits, allocate=allocate)
+        else:
+            exact = raw_size(field) if wire == "raw" else None
+            self._buffer = ArrayBuffer(field.name, offset, bound=bound, limit=limit, allocate=allocate, exact=exact)
         self._decoder = Base64Decoder(self._buffer, offset, first)
 
     def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
@@ -164,9 +169,17 @@ class Assembler:
         assert entry is not None  # the scanner has called open
         assert buffer is not None  # the scanner has called open
         field, offset = entry.field, self._offset
-        self._count_text(len(tail), offset)
+        self._buffer = self._decoder = None
         self._position = tail_offset + len(tail)
-        known = entry.tails.get(tail)
+        if isinstance(buffer, NpyBuffer):
+            self._add(entry, buffer.finish(), {}, offset, buffer.n_bytes)
+            return
+        if not tail:
+            raw = raw_meta(field, buffer.size, self._limits, offset)
+            self._add(entry, build(field, raw, buffer.finish(), offset), {}, offset, buffer.size)
+            return
+        self._count_text(len(tail), offset)
+        known: Meta | None = entry.tails.get(tail)
         meta = known
         if meta is None or len(meta.shape) > self._limits.ndim:
             meta = read_tail(field, tail, tail_offset, offset, self._limits)
@@ -174,7 +187,6 @@ class Assembler:
         array = build(field, meta, buffer.finish(), offset)
         if known is None and len(tail) <= _CACHED_TAIL_BYTES and _SCALARS.issuperset(map(type, meta.sidecar.values())):
             entry.remember(tail, meta)
-        self._buffer = self._decoder = None
         self._add(entry, array, meta.sidecar.copy(), offset, buffer.size)
 
     def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
@@ -206,6 +218,27 @@ class Assembler:
         self._add(entry, array, meta.sidecar.copy(), offset, n_bytes)
         return True
 
+    def numbers(self, entry: Entry, text: ListText, offset: int) -> bool:
+        field, limits = entry.field, self._limits
+        whole = text.text()
+        array = read_list(field, whole, None if text.flat else text.skeleton(), limits, offset)
+        if array is None:
+            text.restore(whole)
+            return False
+        self._count_array(offset)
+        limit = min(limits.array_bytes, limits.total_array_bytes - self._total)
+        if array.nbytes > limit:
+            raise LimitExceeded(f"the array {field.name!r} has more than {limit} bytes", offset=offset)
+        if self._allocate is not None:
+            memory = allocated(self._allocate, field.name, array.nbytes)[: array.nbytes]
+            target: NDArray[Any] = np.ndarray(array.shape, array.dtype, memory)
+            target[...] = array
+            array = target
+        run_check(field, array, offset)
+        self._position += len(whole)
+        self._add(entry, array, {}, offset, array.nbytes)
+        return True
+
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
         if tail is None:
             assert self._decoder is not None  # the scanner has called open
@@ -213,6 +246,10 @@ class Assembler:
         else:
             parse_tail(tail, b"0", tail_offset, tail_offset + len(tail))
         raise IncompleteBody("the body ends within an array", offset=self._position)
+
+    def _count_array(self, offset: int) -> None:
+        if len(self._values) >= self._limits.arrays:
+            raise LimitExceeded(f"the body has more than {self._limits.arrays} arrays", offset=offset)
 
     def _count_text(self, n_bytes: int, offset: int | None) -> None:
         """Count bytes that are kept as JSON: those of the value at ``offset``, or plain text that comes next."""

@@ -18,12 +18,11 @@ from __future__ import annotations
 import re
 from binascii import Error as Base64Error
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pybase64
 from numpy.typing import NDArray
 
-from ndwire._buffers import ArrayBuffer
 from ndwire._dtypes import little_endian
 from ndwire._errors import MalformedArray, MalformedJSON
 
@@ -71,6 +70,17 @@ def decode_as_bytearray(text: bytes | bytearray | memoryview) -> bytearray:
     return pybase64.b64decode_as_bytearray(text, None, True)
 
 
+class Output(Protocol):
+    """Takes decoded bytes."""
+
+    size: int
+    """How many it has taken."""
+
+    def write(self, decoded: bytes | bytearray) -> None:
+        """Append bytes, which become the output's own."""
+        ...
+
+
 class Base64Decoder:
     """Decodes the text between the quotes of one JSON string.
 
@@ -82,7 +92,7 @@ class Base64Decoder:
 
     __slots__ = ("_end", "_out", "_padded", "_pending", "_value_offset")
 
-    def __init__(self, out: ArrayBuffer, value_offset: int, text_offset: int) -> None:
+    def __init__(self, out: Output, value_offset: int, text_offset: int) -> None:
         self._out = out
         self._value_offset = value_offset
         self._end = text_offset  # the body's offset behind all text seen, pending or not

@@ -5,22 +5,24 @@ arrays end there and are joined into a buffer of exactly their size. After that 
 size that the content length bounds, or into one that grows geometrically; what was reserved too much is given back at
 the end. Nothing that a peer *claims* reserves memory: only bytes that arrived, or a content length under the limits.
 
-The final memory is a ``bytearray`` or a uint8 array that owns its data, of the exact size, or the beginning of the
-caller's own buffer where there is an ``allocate``.
+The final memory is a ``bytearray`` or a mapping of the exact size, or the beginning of the caller's own buffer where
+there is an ``allocate``.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndwire._errors import LimitExceeded
+from ndwire._errors import LimitExceeded, MalformedArray
+from ndwire._memory import Reservation, reserve
 
 Allocate = Callable[[str, int], NDArray[np.uint8]]
-Memory = bytearray | NDArray[np.uint8]
+Memory = bytearray | mmap.mmap | NDArray[np.uint8]
 
 _SMALL: Final = 1 << 20
 _FIRST_CAPACITY: Final = 4 << 20
@@ -51,6 +53,8 @@ class ArrayBuffer:
         bound: No array that starts here can have more bytes than this; 0 where nothing is known.
         limit: The bytes that the caller's limits still allow.
         allocate: The caller's source of memory, or None.
+        exact: The number of bytes that a header of the array's own claims. It caps what is reserved and reserves
+            nothing by itself.
     """
 
     __slots__ = (
@@ -58,36 +62,45 @@ class ArrayBuffer:
         "_bound",
         "_callers",
         "_capacity",
+        "_exact",
         "_limit",
         "_name",
         "_offset",
         "_parts",
-        "_store",
+        "_reservation",
         "_view",
         "size",
     )
 
-    def __init__(self, name: str, offset: int, *, bound: int, limit: int, allocate: Allocate | None) -> None:
+    def __init__(
+        self, name: str, offset: int, *, bound: int, limit: int, allocate: Allocate | None, exact: int | None = None
+    ) -> None:
         self.size = 0
         self._name = name
         self._offset = offset
-        self._bound = min(bound, limit)
+        self._bound = min(bound, limit) if exact is None else min(bound, limit, exact)
+        self._exact = exact
         self._limit = limit
         self._allocate = allocate
         self._parts: list[bytes | bytearray] = []
-        self._store: NDArray[np.uint8] | None = None
+        self._reservation: Reservation | None = None
+        self._callers: NDArray[np.uint8] | None = None  # what allocate() gave, in the reservation's place
         self._view: memoryview | None = None
         self._capacity = 0
-        self._callers = False  # the store came from allocate()
 
     def write(self, decoded: bytes | bytearray) -> None:
         """Append ``decoded``, which becomes the buffer's own.
 
         Raises:
             LimitExceeded: More than the limits allow.
+            MalformedArray: More than the array's own header says.
         """
         start = self.size
         size = start + len(decoded)
+        if self._exact is not None and size > self._exact and self._exact <= self._limit:
+            raise MalformedArray(
+                f"{self._name!r} has more than the {self._exact} bytes of its shape", offset=self._offset
+            )
         if size > self._limit:
             raise LimitExceeded(f"the array {self._name!r} has more than {self._limit} bytes", offset=self._offset)
         if size > self._capacity and (self._view is not None or size > _SMALL):
@@ -104,47 +117,55 @@ class ArrayBuffer:
         With ``allocate`` it is the beginning of the caller's buffer; else of its exact size, and owned by whoever
         holds it.
         """
-        if self._view is not None:
-            self._view.release()
-            self._view = None
+        if self._callers is not None:
+            return self._callers[: self.size]
         if self._allocate is not None:
             return self._in_callers_memory(self._allocate)
-        if self._store is not None:
-            # Nothing else refers to the array, and the view is gone.
-            self._store.resize(self.size, refcheck=False)
-            return self._store
+        if self._reservation is not None:
+            self._view = None
+            memory: Memory = self._reservation.finish(self.size)
+            return memory
         if len(self._parts) == 1 and isinstance(self._parts[0], bytearray):
             return self._parts[0]
         return bytearray().join(self._parts)
 
     def _reserve(self, size: int) -> None:
-        """Move what is there into a buffer of at least ``size`` bytes."""
+        """Make room for at least ``size`` bytes."""
         bounded = self._bound >= size
         capacity = self._bound if bounded else max(2 * size, _FIRST_CAPACITY)
-        self._callers = bounded and self._allocate is not None
+        if self._exact is not None:
+            capacity = min(capacity, self._exact)
+        self._capacity = capacity
+        if self._reservation is not None:
+            self._reservation.resize(capacity, self.size)
+            self._view = self._reservation.view
+            return
         if bounded and self._allocate is not None:
-            store = allocated(self._allocate, self._name, capacity)
+            self._callers = allocated(self._allocate, self._name, capacity)
+            self._view = self._callers.data
         else:
-            store = np.empty(capacity, np.uint8)
-        view = store.data
-        self._copy(view)
-        if self._view is not None:
-            self._view.release()
+            before = self._view
+            self._reservation = reserve(capacity)
+            self._view = self._reservation.view
+            if before is not None:
+                # The caller's buffer was bounded by a content length that proves too short.
+                self._view[: self.size] = before[: self.size]
+                self._callers = None
+                return
+        _copy(self._parts, self._view)
         self._parts = []
-        self._store, self._view, self._capacity = store, view, capacity
 
     def _in_callers_memory(self, allocate: Allocate) -> NDArray[np.uint8]:
-        if self._callers and self._store is not None:
-            return self._store[: self.size]
         buffer = allocated(allocate, self._name, self.size)[: self.size]
-        self._copy(buffer.data)
+        if self._view is not None:
+            buffer.data[:] = self._view[: self.size]
+        else:
+            _copy(self._parts, buffer.data)
         return buffer
 
-    def _copy(self, target: memoryview) -> None:
-        if self._store is not None:
-            target[: self.size] = self._store.data[: self.size]
-            return
-        at = 0
-        for part in self._parts:
-            target[at : at + len(part)] = part
-            at += len(part)
+
+def _copy(parts: list[bytes | bytearray], target: memoryview) -> None:
+    at = 0
+    for part in parts:
+        target[at : at + len(part)] = part
+        at += len(part)

@@ -71,7 +71,9 @@ class Parser:
         self._content_length = content_length
         self._json_loads = json_loads
         self._assembler: Assembler | None = Assembler(registry, limits, content_length, allocate)
-        self._scanner: Scanner | None = Scanner(registry, self._assembler, tail_bytes=limits.remainder_bytes)
+        self._scanner: Scanner | None = Scanner(
+            registry, self._assembler, tail_bytes=limits.remainder_bytes, list_bytes=limits.list_bytes
+        )
         self._failure: WireError | RuntimeError | None = None
         self._closed = False
         self._document: Any = None

@@ -32,11 +32,16 @@ class Meta:
 class Entry:
     """One field of a registry, with the tails of its envelopes that are known to be good."""
 
-    __slots__ = ("field", "reads_envelopes", "tails")
+    __slots__ = ("field", "openers", "reads_envelopes", "reads_lists", "reads_npy", "reads_raw", "tails")
 
     def __init__(self, field: Field) -> None:
         self.field = field
         self.reads_envelopes = "envelope" in field.wires
+        self.reads_npy = "npy" in field.wires
+        self.reads_raw = field.raw_dtype is not None
+        self.reads_lists = "nested" in field.wires
+        # The first bytes of the values that need a closer look.
+        self.openers = b"{" * self.reads_envelopes + b'"' * (self.reads_npy or self.reads_raw) + b"[" * self.reads_lists
         self.tails: dict[bytes, Meta] = {}
 
     def remember(self, tail: bytes, meta: Meta) -> None:

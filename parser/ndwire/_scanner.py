@@ -11,15 +11,18 @@ a backslash stands before it. So a match without a backslash before it and with 
 States and transitions::
 
     TEXT ──"name"──> AFTER_NAME ──:──> BEFORE_VALUE ──{──> OPENING ──"data":"──> BLOB ──"──> TAIL ──}──> TEXT
-      ^                  │                  │                 │
-      └── anything else ─┴──────────────────┴─────────────────┘
+      ^                  │                  │  │  │           │                  ^  │
+      │                  │                  │  │  └──"──> STRING ──a blob──────>─┘  └──" (of a string)──> TEXT
+      │                  │                  │  └──[──> LIST ──brackets balance──> TEXT
+      └── anything else ─┴──────────────────┴──────────── STRING, LIST, OPENING that turn out to be none
 
 Invariants:
 
 * What is passed to the sink depends on the bytes alone: a different cut only splits ``text`` and ``part`` differently.
-* Held back are, in TEXT, a proper prefix of some ``"name"`` that the piece ends with (``_held``); in OPENING the bytes
-  from the brace on; in TAIL the bytes behind the base64, unless the sink wants them as text. Nothing held is joined to
-  a whole next piece, and nothing is searched twice but the few bytes of an opening that turns out to be none.
+* Held back are, in TEXT, a proper prefix of some ``"name"`` that the piece ends with (``_held``); in OPENING and STRING
+  the bytes from the value's first on (``_head``); in LIST its text; in TAIL the bytes behind the base64, unless the
+  sink wants them as text. Nothing held is joined to a whole next piece, and nothing is searched twice but the few bytes
+  of an opening that turns out to be none.
 * White space between tokens may be of any length and is consumed where it stands.
 * The scanner knows its sink; the sink does not know the scanner.
 """
@@ -28,12 +31,15 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Final, Protocol
+from typing import Final
 
 from ndwire._errors import LimitExceeded
+from ndwire._lists import ListText, Verdict
+from ndwire._npy import MAGIC_BASE64
 from ndwire._registry import Entry, Registry
-
-Data = bytes | bytearray
+from ndwire._sink import BlobWire, Data, Sink
+from ndwire._strings import odd_backslashes
+from ndwire._tail import TAIL_WINDOW, Tail
 
 _QUOTE: Final = ord('"')
 _COLON: Final = ord(":")
@@ -41,50 +47,10 @@ _BACKSLASH: Final = ord("\\")
 _BRACE: Final = ord("{")
 _SPACE: Final = re.compile(rb"[ \t\n\r]*")
 _OPENING: Final = (b"{", b'"data"', b":", b'"')
-_STRUCTURE: Final = re.compile(rb'["{}]')
+_NPY_STRING: Final = b'"' + MAGIC_BASE64
 
 # So much base64 is searched for its closing quote, and then decoded, while it is in the cache.
 _WINDOW: Final = 256 << 10
-# How far the fused path looks for the end of a tail.
-_TAIL_WINDOW: Final = 1 << 10
-
-
-class Sink(Protocol):
-    """What the scanner pushes into."""
-
-    wants_tails: bool
-    """Whether the members behind an envelope's base64 go to ``end``; else they are passed as text."""
-
-    def text(self, data: Data, i: int, j: int) -> None:
-        """``data[i:j]`` is ordinary JSON text."""
-        ...
-
-    def suspect(self) -> None:
-        """The object whose brace has just gone out as text stands under a name, but opens as no envelope."""
-        ...
-
-    def open(self, entry: Entry, head: bytes, offset: int) -> None:
-        """An envelope begins. ``head`` goes up to the quote before the base64; ``offset`` is the brace's."""
-        ...
-
-    def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
-        """``data[i:j]`` is text of the base64; ``last`` says that the closing quote follows."""
-        ...
-
-    def end(self, tail: bytes, tail_offset: int) -> None:
-        """The envelope ends. ``tail`` is everything behind the closing quote, including the brace."""
-        ...
-
-    def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
-        """A short envelope stands complete in ``data[opening:end]``, its base64 in ``data[first:quote]``.
-
-        False: take it the general way. Where the end was guessed wrong, the sink says so as well.
-        """
-        ...
-
-    def cut(self, tail: bytes | None, tail_offset: int) -> None:
-        """The body ended within the base64 (``tail`` is None) or within the tail."""
-        ...
 
 
 class State(enum.Enum):
@@ -94,6 +60,8 @@ class State(enum.Enum):
     AFTER_NAME = enum.auto()
     BEFORE_VALUE = enum.auto()
     OPENING = enum.auto()
+    STRING = enum.auto()
+    LIST = enum.auto()
     BLOB = enum.auto()
     TAIL = enum.auto()
 
@@ -105,15 +73,16 @@ class Scanner:
         registry: The names.
         sink: The consumer.
         tail_bytes: The most bytes that a tail may have.
+        list_bytes: The most bytes that the text of a list may have.
     """
 
     __slots__ = (
         "_base",
-        "_depth",
         "_entry",
         "_head",
         "_held",
-        "_in_string",
+        "_list",
+        "_list_bytes",
         "_matched",
         "_offset",
         "_previous",
@@ -125,26 +94,28 @@ class Scanner:
         "_tail",
         "_tail_bytes",
         "_tail_offset",
+        "_wire",
     )
 
-    def __init__(self, registry: Registry, sink: Sink, *, tail_bytes: int) -> None:
+    def __init__(self, registry: Registry, sink: Sink, *, tail_bytes: int, list_bytes: int) -> None:
         self._registry = registry
         self._sink = sink
         self._tail_bytes = tail_bytes
+        self._list_bytes = list_bytes
         self._state = State.TEXT
         self._base = 0  # the body's offset of the piece's first byte
         self._previous = 0  # the byte before the piece
         self._held = b""
-        self._head = bytearray()  # in OPENING: what is there of the envelope's opening
+        self._head = bytearray()  # in OPENING and STRING: what is there of the value's beginning
+        self._list: ListText | None = None
+        self._wire: BlobWire = "envelope"
         self._entry: Entry | None = None
         self._offset = 0  # of the value that is being read
         self._stage = 0  # in OPENING: the token that is expected, and how much of it is there
         self._matched = 0
         self._slashes = 0  # backslashes that the last piece of a string ended with
-        self._tail = bytearray()
+        self._tail = Tail()
         self._tail_offset = 0
-        self._depth = 0
-        self._in_string = 0
 
     @property
     def offset(self) -> int:
@@ -163,9 +134,11 @@ class Scanner:
         if self._state is State.BLOB:
             self._sink.cut(None, 0)
         elif self._state is State.TAIL:
-            self._sink.cut(bytes(self._tail), self._tail_offset)
+            self._sink.cut(bytes(self._tail.text), self._tail_offset)
+        elif self._list is not None:
+            self._let_go(self._list)
         else:
-            held = bytes(self._head) if self._state is State.OPENING else self._held
+            held = bytes(self._head) if self._state in (State.OPENING, State.STRING) else self._held
             self._sink.text(held, 0, len(held))
 
     def _scan(self, data: Data) -> None:
@@ -183,6 +156,10 @@ class Scanner:
                     i = self._after_name(data, i, n)
                 case State.BEFORE_VALUE:
                     i = self._before_value(data, i, n)
+                case State.LIST:
+                    i = self._read_list(data, i, n)
+                case State.STRING:
+                    i = self._string(data, i, n)
                 case _:
                     i = self._opening(data, i, n)
 
@@ -205,17 +182,17 @@ class Scanner:
             if opening >= 0 and entry.reads_envelopes:
                 sink.text(data, passed, opening)
                 quote = data.find(b'"', i, i + _WINDOW)
-                end = data.find(b"}", quote, quote + _TAIL_WINDOW) + 1 if quote >= 0 else 0
+                end = data.find(b"}", quote, quote + TAIL_WINDOW) + 1 if quote >= 0 else 0
                 if end and sink.whole(entry, data, opening, i, quote, end):
                     passed = i = end
                     continue
-                self._open(entry, bytes(data[opening:i]), self._base + opening)
+                self._open("envelope", entry, bytes(data[opening:i]), self._base + opening)
                 return i
             self._entry = entry
             if match.end(2) < 0:
                 self._state = State.AFTER_NAME
                 i = match.end(1) + 1
-            elif i < n and (opening >= 0 or data[i] != _BRACE or not entry.reads_envelopes):
+            elif i < n and (opening >= 0 or data[i] not in entry.openers):
                 # An ordinary value. (An opening was matched for a field that reads none: it is text.)
                 i = opening + 1 if opening >= 0 else i
                 continue
@@ -268,14 +245,67 @@ class Scanner:
     def _before_value(self, data: Data, i: int, n: int) -> int:
         j = _skip_space(data, i)
         self._sink.text(data, i, j)
-        if j < n:
-            self._state = State.TEXT
-            if data[j] == _BRACE and self._entry is not None and self._entry.reads_envelopes:
+        entry = self._entry
+        if j == n or entry is None:
+            return j
+        self._state = State.TEXT
+        first = data[j]
+        if first in entry.openers:
+            self._offset = self._base + j
+            self._stage = self._matched = 0
+            self._head.clear()
+            if first == _BRACE:
                 self._state = State.OPENING
-                self._offset = self._base + j
-                self._stage = self._matched = 0
-                self._head.clear()
+            elif first == _QUOTE:
+                self._state = State.STRING
+            else:
+                self._state = State.LIST
+                self._list = ListText()
         return j
+
+    def _string(self, data: Data, i: int, n: int) -> int:
+        """Compare a string's beginning with that of an npy file."""
+        head = self._head
+        entry = self._entry
+        assert entry is not None  # a value always stands under a name
+        if entry.reads_npy:
+            want = _NPY_STRING[len(head) : len(head) + n - i]
+            if data[i : i + len(want)] == want:
+                head += want
+                if len(head) == len(_NPY_STRING):
+                    self._open("npy", entry, b'"', self._offset)
+                    self._sink.part(_NPY_STRING, 1, len(_NPY_STRING), last=False)
+                return i + len(want)
+        if not entry.reads_raw:
+            self._give_up(bytes(head))
+            return i
+        # Every string but an npy one is raw.
+        self._open("raw", entry, b'"', self._offset)
+        if head:
+            self._sink.part(head, 1, len(head), last=False)
+            return i
+        return i + 1
+
+    def _read_list(self, data: Data, i: int, n: int) -> int:
+        """Collect a list until its brackets balance, or something in it is no number."""
+        text, entry = self._list, self._entry
+        assert text is not None  # made when the list began
+        assert entry is not None
+        i, verdict = text.take(data, i, n)
+        if text.n_bytes > self._list_bytes:
+            raise LimitExceeded(f"a list has more than {self._list_bytes} bytes of text", offset=self._offset)
+        if verdict is Verdict.OPEN:
+            return i
+        self._list = None
+        self._state = State.TEXT
+        if verdict is Verdict.ORDINARY or not self._sink.numbers(entry, text, self._offset):
+            self._let_go(text)
+        return i
+
+    def _let_go(self, text: ListText) -> None:
+        """A list is ordinary text. It holds no quote, hence no name, and is not searched."""
+        for piece in text.drain():
+            self._sink.text(piece, 0, len(piece))
 
     def _opening(self, data: Data, i: int, n: int) -> int:
         """Compare what follows the name with the opening of an envelope, token by token."""
@@ -299,30 +329,36 @@ class Scanner:
                 self._matched = 0
                 self._stage += 1
                 if self._stage == len(_OPENING):
-                    self._open(self._entry, bytes(head), self._offset)
+                    self._open("envelope", self._entry, bytes(head), self._offset)
                     return i
         return i
 
     def _no_envelope(self, data: Data, i: int) -> None:
         """The object opens otherwise: its brace goes out as text, and what was held behind it is searched."""
         rest = bytes(self._head[1:])
-        self._head.clear()
-        self._state = State.TEXT
         self._sink.text(b"{", 0, 1)
         if (rest.lstrip(b" \t\n\r") or data[i : i + 1])[:1] == b'"':
             self._sink.suspect()
+        self._offset += 1
+        self._give_up(rest)
+
+    def _give_up(self, held: bytes) -> None:
+        """What was held from ``_offset`` on is plain text, and is searched as such."""
+        self._head.clear()
+        self._state = State.TEXT
         base, previous = self._base, self._previous
-        self._base, self._previous = self._offset + 1, _BRACE
-        self._scan(rest)
+        self._base, self._previous = self._offset, 0
+        self._scan(held)
         self._base, self._previous = base, previous
 
-    def _open(self, entry: Entry | None, head: bytes, offset: int) -> None:
+    def _open(self, wire: BlobWire, entry: Entry | None, head: bytes, offset: int) -> None:
         assert entry is not None  # a value always stands under a name
+        self._wire = wire
         self._entry = entry
         self._offset = offset
         self._slashes = 0
         self._state = State.BLOB
-        self._sink.open(entry, head, offset)
+        self._sink.open(wire, entry, head, offset)
 
     def _blob(self, data: Data, i: int, n: int) -> int:
         """Pass base64 on, a window at a time, up to the quote that ends it."""
@@ -331,86 +367,43 @@ class Scanner:
             stop = min(i + _WINDOW, n)
             quote = data.find(b'"', i, stop)
             if quote < 0:
-                self._slashes = _odd_backslashes(data, i, stop, self._slashes)
+                self._slashes = odd_backslashes(data, i, stop, self._slashes)
                 part(data, i, stop, last=False)
                 i = stop
-            elif _odd_backslashes(data, i, quote, self._slashes):
+            elif odd_backslashes(data, i, quote, self._slashes):
                 self._slashes = 0
                 part(data, i, quote + 1, last=False)
                 i = quote + 1
             else:
                 part(data, i, quote, last=True)
+                if self._wire != "envelope":
+                    self._state = State.TEXT
+                    self._sink.end(b"", self._base + quote + 1)
+                    return quote + 1
                 self._state = State.TAIL
-                self._tail.clear()
+                self._tail = Tail()
                 self._tail_offset = self._base + quote + 1
-                self._depth = self._slashes = 0
-                self._in_string = 0
                 return quote + 1
         return i
 
     def _read_tail(self, data: Data, i: int, n: int) -> int:
         """Collect what follows the base64 up to the brace that closes the envelope."""
-        j = self._end_of_tail(data, i, n)
-        done = j <= n
-        j = min(j, n)
+        tail = self._tail
+        known = self._entry.tails if self._entry is not None else {}
+        j, done = tail.end(data, i, n, known)
         if done:
             self._state = State.TEXT
         if not self._sink.wants_tails:
             self._sink.text(data, i, j)
         else:
-            self._tail += data[i:j]
-            if len(self._tail) > self._tail_bytes:
+            tail.text += data[i:j]
+            if len(tail.text) > self._tail_bytes:
                 raise LimitExceeded(f"an envelope has more than {self._tail_bytes} bytes of JSON", offset=self._offset)
         if done:
-            self._sink.end(bytes(self._tail), self._tail_offset)
+            self._sink.end(bytes(tail.text), self._tail_offset)
         return j
-
-    def _end_of_tail(self, data: Data, i: int, n: int) -> int:
-        """Return the index behind the envelope's closing brace; ``n + 1`` if it is still to come."""
-        if not self._tail and self._entry is not None:
-            end = data.find(b"}", i, i + _TAIL_WINDOW) + 1
-            if end and bytes(data[i:end]) in self._entry.tails:
-                return end
-        while True:
-            if self._in_string:
-                quote = data.find(b'"', i, n)
-                if quote < 0:
-                    self._slashes = _odd_backslashes(data, i, n, self._slashes)
-                    return n + 1
-                self._in_string = _odd_backslashes(data, i, quote, self._slashes)
-                self._slashes = 0
-                i = quote + 1
-                continue
-            match = _STRUCTURE.search(data, i, n)
-            if match is None:
-                return n + 1
-            i = match.end()
-            mark = data[i - 1]
-            if mark == _QUOTE:
-                self._in_string = 1
-            elif mark == _BRACE:
-                self._depth += 1
-            elif self._depth:
-                self._depth -= 1
-            else:
-                return i
 
 
 def _skip_space(data: Data, i: int) -> int:
     match = _SPACE.match(data, i)
     return match.end() if match else i
-
-
-def _odd_backslashes(data: Data, i: int, j: int, carried: int) -> int:
-    """Return 1 if an odd number of backslashes ends at ``j``, else 0.
-
-    Args:
-        data: The piece.
-        i: Where the string, or what is left of it in this piece, begins.
-        j: Where the backslashes end.
-        carried: The same of what stands before ``i``.
-    """
-    if i < j and data[j - 1] != _BACKSLASH:
-        return 0
-    run = j - i - len(bytes(data[i:j]).rstrip(b"\\"))
-    return (run + (carried if run == j - i else 0)) % 2

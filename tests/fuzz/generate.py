@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 
 from ndwire import Field, Limits, Packed, dumps
 from support.vectors import ROOT
@@ -25,6 +29,12 @@ REGISTRIES: list[list[Field]] = [
     [Field("a", sidecar=True), Field("shape", ndim=1), Field("x", dtypes=("uint8",))],
     [Field("routed_experts", wires=("envelope",)), Field("a", wires=("npy",))],
     [Field("routed_experts", raw_dtype="int16"), Field("a", raw_dtype="uint8", dtypes=("uint8",)), Field("data")],
+    [Field("a", dtypes=("uint8", "int16", "float32")), Field("routed_experts", ndim=2), Field("b", ndim=3), Field("x")],
+    [
+        Field("a", raw_dtype="int8", raw_shape=(2, -1), wires=()),
+        Field("b", wires=("nested",)),
+        Field("x", sidecar=True),
+    ],
 ]
 
 LIMITS = [
@@ -74,9 +84,14 @@ def document(chance: random.Random, depth: int = 0) -> Any:
     """Return a document with arrays under some of its keys."""
     match chance.randrange(8 if depth < 4 else 5):
         case 0:
-            return chance.choice([None, True, 7, -1.5, "routed_experts", 'a":"', "é\\", ""])
+            return chance.choice([None, True, 7, -1.5, "routed_experts", 'a":"', "é\\", "", "AAAA", npy(chance)])
         case 1:
-            return [chance.randrange(100) for _ in range(chance.randrange(4))]
+            numbers: list[Callable[[], float]] = [lambda: chance.randrange(300), chance.random, lambda: -(1 << 40)]
+            number = chance.choice(numbers)
+            rows = [[number() for _ in range(chance.randrange(4))] for _ in range(chance.randrange(4))]
+            return chance.choice(
+                [rows, [n for row in rows for n in row], [rows, rows], [*rows, 1], [number()], 1 << 63]
+            )
         case 2 | 3:
             shape = [chance.randrange(4) for _ in range(chance.randrange(3))]
             values = np.arange(int(np.prod(shape)) * 1.0).reshape(shape).astype(chance.choice(["uint8", "<i4", ">f8"]))
@@ -88,6 +103,16 @@ def document(chance: random.Random, depth: int = 0) -> Any:
         case _:
             keys = chance.sample(["routed_experts", "a", "data", "b", "x", "ä"], chance.randrange(5))
             return {key: document(chance, depth + 1) for key in keys}
+
+
+def npy(chance: random.Random) -> str:
+    """Return a random array as the base64 of an npy file."""
+    shape = [chance.randrange(4) for _ in range(chance.randrange(3))]
+    array = np.arange(int(np.prod(shape))).reshape(shape).astype(chance.choice(["uint8", "<i4", ">f8"]))
+    file = io.BytesIO()
+    version = chance.choice([(1, 0), (2, 0), (3, 0)])
+    npy_format.write_array(file, np.asfortranarray(array) if chance.random() < 0.5 else array, version)
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def written(chance: random.Random) -> bytes:

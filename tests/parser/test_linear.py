@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ndwire import Field, Parser, WireError
 from ndwire._registry import Registry, registry_of
-from ndwire._scanner import Scanner
+from support.sinks import Recorder, scan
 
-FIELDS = (Field("x"), Field("data"))
+FIELDS = (Field("x"), Field("data"), Field("raw", raw_dtype="uint8"))
 
 
 class Counted:
@@ -32,34 +35,10 @@ class Counted:
         return self.pattern.match(data)
 
 
-class Tally:
-    """A sink that counts what it is given."""
-
-    wants_tails = True
-
-    def __init__(self) -> None:
-        self.n_bytes = 0
-
-    def text(self, data: Any, i: int, j: int) -> None:
-        self.n_bytes += j - i
-
-    def suspect(self) -> None:
-        pass
-
-    def open(self, entry: Any, head: bytes, offset: int) -> None:
-        self.n_bytes += len(head)
-
-    def part(self, data: Any, i: int, j: int, *, last: bool) -> None:
-        self.n_bytes += j - i + last
-
-    def end(self, tail: bytes, tail_offset: int) -> None:
-        self.n_bytes += len(tail)
-
-    def whole(self, entry: Any, data: Any, opening: int, first: int, quote: int, end: int) -> bool:
-        return False
-
-    def cut(self, tail: bytes | None, tail_offset: int) -> None:
-        self.n_bytes += len(tail or b"")
+def npy(n_bytes: int) -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.zeros(n_bytes, np.uint8))
+    return file.getvalue()
 
 
 HARD: dict[str, Callable[[int], bytes]] = {
@@ -87,6 +66,17 @@ HARD: dict[str, Callable[[int], bytes]] = {
         b'{"x":{"data":"","shape":[0],"dtype":"uint8","k":[' + b'{"a":"}"},' * (n // 10) + b"1]}}"
     ),
     "many arrays": lambda n: b"[" + b'{"x":{"data":"AAEC","shape":[3],"dtype":"uint8"}},' * (n // 48) + b"1]",
+    "a long list": lambda n: b'{"x":[' + b"1," * (n // 2) + b"1]}",
+    "a list of rows": lambda n: b'{"x":[' + b"[1,2]," * (n // 6) + b"[1,2]]}",
+    "a list that proves to be none": lambda n: b'{"x":[' + b"[1,2]," * (n // 6) + b'"]}',
+    "a ragged list": lambda n: b'{"x":[' + b"[1,2]," * (n // 6) + b"[1]]}",
+    "a list of lists of nothing": lambda n: b'{"x":[' + b"[]," * (n // 3) + b"[]]}",
+    "many lists": lambda n: b"[" + b'{"x":[1,2]},' * (n // 12) + b"1]",
+    "lists of objects": lambda n: b'{"x":[' + b'{"x":[1,{}]},' * (n // 13) + b"1]}",
+    "open brackets": lambda n: b'{"x":' + b"[" * n,
+    "many strings": lambda n: b"[" + b'{"x":"k05"},' * (n // 12) + b"1]",
+    "an npy string": lambda n: b'{"x":"' + base64.b64encode(npy(n)) + b'"}',
+    "a raw string": lambda n: b'{"raw":"' + b"AAAA" * (n // 4) + b'"}',
     "many suspects": lambda n: b"[" + b'{"x":{"k":1}},' * (n // 14) + b"1]",
 }
 
@@ -96,12 +86,8 @@ def scanned(body: bytes, step: int) -> tuple[int, int]:
     registry = Registry(FIELDS)
     key, token = Counted(registry.key), Counted(registry.token)
     registry.key, registry.token = key, token  # type: ignore[assignment]  # they search and match all the same
-    sink = Tally()
-    scanner = Scanner(registry, sink, tail_bytes=1 << 30)
-    for start in range(0, len(body), step):
-        scanner.feed(body[start : start + step])
-    scanner.finish()
-    return key.n_bytes + token.n_bytes, sink.n_bytes
+    sink = scan((body[start : start + step] for start in range(0, len(body), step)), registry, Recorder())
+    return key.n_bytes + token.n_bytes, len(sink.body)
 
 
 def lines_run(body: bytes, step: int) -> int:

@@ -73,13 +73,13 @@ def partition(body: bytes, cuts: Iterable[int]) -> list[bytes]:
     return [body[i:j] for i, j in itertools.pairwise(edges)]
 
 
-def chunkings(body: bytes, *, seed: int = 0, every_cut: int = 4096, partitions: int = 12) -> Iterator[list[Any]]:
+def chunkings(body: bytes, *, seed: int = 0, every_cut: int | None = None, partitions: int = 12) -> Iterator[list[Any]]:
     """Yield ``body`` whole, in other types, byte by byte, with empty chunks, cut in two everywhere, and at random.
 
     Args:
         body: The body.
         seed: Of the random cuts.
-        every_cut: Longer bodies are cut in two at some places only.
+        every_cut: Longer bodies are cut in two at so many places only. By default that is everywhere up to a few KiB.
         partitions: How many random partitions.
     """
     yield [body]
@@ -88,7 +88,7 @@ def chunkings(body: bytes, *, seed: int = 0, every_cut: int = 4096, partitions: 
     singles = [body[k : k + 1] for k in range(len(body))]
     yield singles
     yield [piece for single in singles for piece in (b"", single, b"")]
-    step = max(len(body) // every_cut, 1)
+    step = max(len(body) // (every_cut or max(8_000_000 // (len(body) + 1), 100)), 1)
     for cut in range(0, len(body) + 1, step):
         yield [body[:cut], body[cut:]]
     chance = random.Random(seed)
@@ -96,7 +96,7 @@ def chunkings(body: bytes, *, seed: int = 0, every_cut: int = 4096, partitions: 
         yield partition(body, [chance.randint(0, len(body)) for _ in range(chance.randint(2, 9))])
 
 
-def lawful(body: bytes, fields: Sequence[Field], *, every_cut: int = 4096, **options: Any) -> Outcome:
+def lawful(body: bytes, fields: Sequence[Field], *, every_cut: int | None = None, **options: Any) -> Outcome:
     """Return the outcome of ``body`` after checking that it is the same in every chunking."""
     first = outcome([body], fields, **options)
     for chunks in chunkings(body, every_cut=every_cut):

@@ -1,0 +1,229 @@
+"""The nested wire: the text of a rectangular list of numbers, and the array that it is.
+
+The shape is read off the text's skeleton (its brackets and commas): what the first rows say is compared with the
+skeleton of a whole rectangle of that shape. The numbers are read by pysimdjson where it is installed, without a Python
+object for each, and by orjson where it is not or where simdjson refuses; there is no number parser here. Text that
+neither takes is not JSON, and is left to whoever parses the rest of the document.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from ndwire._dtypes import DTYPES, DType
+from ndwire._errors import MalformedArray
+from ndwire._field import Field, check_ndim
+from ndwire._limits import MAX_NDIM, Limits
+
+try:
+    import simdjson as _simdjson
+except ImportError:
+    _simdjson = None  # type: ignore[assignment]  # the module is optional
+
+Text = bytes | bytearray
+
+_SPACE: Final = b" \t\n\r"
+_EMPTY: Final = re.compile(rb"\[[ \t\n\r]*\]")
+# Less text than this is read faster by orjson.
+_WORTH_SIMD: Final = 2 << 10
+# simdjson's memory for so much text stays in the cache.
+_PIECE: Final = 64 << 10
+_RANGES: Final = {
+    name: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for name, dtype in DTYPES.items() if dtype.kind in "iu"
+}
+_BY_DEFAULT: Final = ("int64", "uint64", "float64")
+# How simdjson calls them.
+_KINDS: Final[dict[str, Literal["i", "u", "d"]]] = {"int64": "i", "uint64": "u", "float64": "d"}
+# Stands for numbers that no dtype of the field holds.
+_NOTHING_FITS: Final[NDArray[Any]] = np.empty(0, np.bool_)
+
+
+def read_list(field: Field, text: Text, skeleton: Text | None, limits: Limits, offset: int) -> NDArray[Any] | None:
+    """Read the text of a list as an array.
+
+    Args:
+        field: What is allowed.
+        text: The list, from bracket to bracket.
+        skeleton: The text without the characters of numbers and white space; None for a flat list.
+        limits: Bounds the number of dimensions.
+        offset: The list's first byte in the body.
+
+    Returns:
+        The array (native byte order, C order, memory of its own), or None where the text is ordinary JSON or none.
+
+    Raises:
+        MalformedArray: A rectangle of numbers that the field's dtypes or number of dimensions do not allow.
+        LimitExceeded: More dimensions than allowed.
+    """
+    shape = _flat_shape(text) if skeleton is None else _shape(text, skeleton)
+    if shape is None:
+        return None
+    if shape[-1] == 0:
+        return _empty(field, shape, limits, offset)
+    # What stands between two of the outermost rows.
+    separator = b"]" * (len(shape) - 1) + b"," + b"[" * (len(shape) - 1)
+    if b"u" in text or b"l" in text:
+        # true, false or null.
+        return None
+    real = b"." in text or b"e" in text or b"E" in text
+    if len(text) < _WORTH_SIMD:
+        array = _small(field, text, real=real)
+    else:
+        values = _numbers(text, separator, real=real)
+        array = values if values is None else _fitted(field, values)
+    if array is None:
+        return None
+    check_ndim(field, len(shape), limits, offset)
+    if array is _NOTHING_FITS:
+        names = ", ".join(field.dtypes or ())
+        raise MalformedArray(f"{field.name!r} has numbers that none of {names} holds", offset=offset)
+    return array.reshape(shape)
+
+
+def _flat_shape(text: Text) -> tuple[int, ...]:
+    return (0,) if _EMPTY.fullmatch(text) else (-1,)
+
+
+def _shape(text: Text, skeleton: Text) -> tuple[int, ...] | None:
+    """Return the shape of a rectangle with this skeleton; the last dimension is 0 where there are no numbers."""
+    ndim = len(skeleton) - len(skeleton.lstrip(b"["))
+    if ndim > MAX_NDIM:
+        return None
+    shape: list[int] = []
+    block = b""
+    for level in range(1, ndim + 1):
+        # The first block of this level ends with the first run of so many closing brackets.
+        end = skeleton.find(b"]" * level)
+        if end < 0:
+            return None
+        length = end + level - (ndim - level)
+        count, rest = divmod(length - 1, len(block) + 1)
+        if rest:
+            return None
+        shape.append(count)
+        block = b"[" + (block + b",") * (count - 1) + block + b"]"
+        if not skeleton.startswith(block, ndim - level):
+            return None
+    if len(block) != len(skeleton):
+        return None
+    if shape[0] == 1 and _EMPTY.search(text):
+        # Without numbers, "[]" has the skeleton of "[1]".
+        if text.translate(None, _SPACE) != skeleton:
+            return None
+        shape[0] = 0
+    return tuple(reversed(shape))
+
+
+def _empty(field: Field, shape: tuple[int, ...], limits: Limits, offset: int) -> NDArray[Any]:
+    if field.ndim is not None:
+        shape += (0,) * (field.ndim - len(shape))
+    check_ndim(field, len(shape), limits, offset)
+    dtypes = field.dtypes or ("float64",)
+    return np.zeros(shape, DTYPES[dtypes[0]])
+
+
+def _small(field: Field, text: Text, *, real: bool) -> NDArray[Any] | None:
+    """Read a short list straight into the first of the field's dtypes that holds it."""
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    for name in field.dtypes or _BY_DEFAULT:
+        dtype = DTYPES[name]
+        if dtype.kind in "iu" and not real:
+            try:
+                return np.array(values, dtype)
+            except OverflowError:
+                # Also for an integer of more than 64 bits, which orjson reads as a float.
+                continue
+        elif dtype.kind in "fV":
+            floats = _rounded(np.array(values, np.float64), dtype)
+            if floats is not None:
+                return floats
+    return _NOTHING_FITS
+
+
+def _numbers(text: Text, separator: bytes, *, real: bool) -> NDArray[Any] | None:
+    """Return the numbers as an int64, uint64 or float64 array: the first of these that holds all of them."""
+    if _simdjson is not None:
+        for name in _BY_DEFAULT[2 if real else 0 :]:
+            values = _with_simdjson(text, separator, _KINDS[name], name)
+            if values is not None:
+                return values
+    return _with_orjson(text, real=real)
+
+
+def _with_simdjson(text: Text, separator: bytes, kind: Literal["i", "u", "d"], dtype: str) -> NDArray[Any] | None:
+    """Read the numbers as one kind, some rows at a time, so that the parser's memory stays small and warm.
+
+    A cut between two rows is sound: each piece is parsed as a list of its own, and all of them joined by commas are the
+    text. A piece without numbers is refused, since an empty one would hide a comma too many.
+    """
+    parser = cast("Any", _simdjson).Parser()
+    # A number takes two bytes at the least, with its comma.
+    values = np.empty(len(text) // 2 + 1, dtype)
+    filled = 0
+    start = 1
+    last = len(text) - 1
+    try:
+        while start <= last:
+            cut = text.find(separator, start + _PIECE, last)
+            end = last if cut < 0 else cut + len(separator) // 2
+            # The parser takes no new text while a document of the last is alive.
+            numbers = np.frombuffer(_buffer(parser, b"[" + text[start:end] + b"]", kind), dtype)
+            if not len(numbers):
+                return None
+            values[filled : filled + len(numbers)] = numbers
+            filled += len(numbers)
+            start = end + 1
+    except (ValueError, TypeError, RuntimeError):
+        # Not JSON, a number that this kind cannot hold, or one of more than 64 bits, which orjson reads as a float.
+        return None
+    return values[:filled]
+
+
+def _buffer(parser: Any, text: bytes, kind: str) -> Any:
+    return parser.parse(text).as_buffer(of_type=kind)
+
+
+def _with_orjson(text: Text, *, real: bool) -> NDArray[Any] | None:
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    for name in _BY_DEFAULT[2 if real else 0 :]:
+        try:
+            return np.array(values, name)
+        except OverflowError:
+            continue
+    raise AssertionError("a float64 holds every number of JSON")
+
+
+def _fitted(field: Field, values: NDArray[Any]) -> NDArray[Any]:
+    """Return ``values`` in the first of the field's dtypes that holds every one of them, in memory of their own."""
+    if field.dtypes is None:
+        return values if values.base is None else values.copy()
+    least, greatest = int(values.min()), int(values.max())
+    for name in field.dtypes:
+        dtype = DTYPES[name]
+        if dtype.kind in "iu" and values.dtype.kind != "f":
+            lower, upper = _RANGES[name]
+            if lower <= least and greatest <= upper:
+                return values.astype(dtype)
+        elif dtype.kind in "fV":
+            floats = _rounded(values, dtype)
+            if floats is not None:
+                return floats
+    return _NOTHING_FITS
+
+
+def _rounded(values: NDArray[Any], dtype: DType) -> NDArray[Any] | None:
+    """Return ``values`` as Python rounds them to floats, cast to ``dtype``; None if one is no longer finite."""
+    with np.errstate(over="ignore"):
+        floats = values.astype(np.float64, copy=False).astype(dtype)
+    return floats if dtype.itemsize == 8 or bool(np.isfinite(floats).all()) else None

@@ -1,0 +1,54 @@
+"""What the scanner pushes into: the parser's assembler, and whoever rewrites text instead of building arrays."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from ndwire._lists import ListText
+from ndwire._registry import Entry
+
+Data = bytes | bytearray
+BlobWire = Literal["envelope", "npy", "raw"]
+"""The wires whose values hold base64."""
+
+
+class Sink(Protocol):
+    """What the scanner pushes into."""
+
+    wants_tails: bool
+    """Whether the members behind an envelope's base64 go to ``end``; else they are passed as text."""
+
+    def text(self, data: Data, i: int, j: int) -> None:
+        """``data[i:j]`` is ordinary JSON text."""
+        ...
+
+    def suspect(self) -> None:
+        """The object whose brace has just gone out as text stands under a name, but opens as no envelope."""
+        ...
+
+    def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
+        """A value with base64 begins at ``offset``. ``head`` goes up to the quote before the base64."""
+        ...
+
+    def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
+        """``data[i:j]`` is text of the base64; ``last`` says that the closing quote follows."""
+        ...
+
+    def end(self, tail: bytes, tail_offset: int) -> None:
+        """The value ends. ``tail`` is all of an envelope behind the closing quote, including the brace."""
+        ...
+
+    def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
+        """A short envelope stands complete in ``data[opening:end]``, its base64 in ``data[first:quote]``.
+
+        False: take it the general way. Where the end was guessed wrong, the sink says so as well.
+        """
+        ...
+
+    def numbers(self, entry: Entry, text: ListText, offset: int) -> bool:
+        """A complete list of numbers and brackets. False: it is no array, and comes again as text."""
+        ...
+
+    def cut(self, tail: bytes | None, tail_offset: int) -> None:
+        """The body ended within the base64 (``tail`` is None) or within the tail."""
+        ...

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fuzz.laws import rectangle, shape_of
+from ndwire import Field, LimitExceeded, Limits, MalformedArray, MalformedJSON, Parser, WireError, _nested, loads
+from support.chunking import lawful, plain
+
+X = Field("x")
+SIMDJSON: Any = vars(_nested)["_simdjson"]
+
+
+@pytest.fixture(params=["simdjson", "orjson"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Read lists of any length with simdjson in pieces of a few rows, or without it."""
+    if request.param == "orjson":
+        monkeypatch.setattr(_nested, "_simdjson", None)
+    else:
+        pytest.importorskip("simdjson")
+    monkeypatch.setattr(_nested, "_WORTH_SIMD", 0)
+    monkeypatch.setattr(_nested, "_PIECE", 4)
+    return request.param
+
+
+numbers = st.one_of(
+    st.integers(-300, 300),
+    st.integers(-(1 << 66), 1 << 66),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.floats(-2, 2, width=32),
+    st.sampled_from([-0.0, 0, 1e39, -1e-320, 255, 256, 1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63), -(1 << 63) - 1]),
+)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> Any:
+    """Draw nested lists of numbers, rectangular for the most part."""
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    count = int(np.prod(shape))
+    kind = draw(st.sampled_from([numbers, st.integers(0, 200), st.floats(-1, 1)]))
+    values: Any = draw(st.lists(kind, min_size=count, max_size=count))
+    for size in shape[:0:-1]:
+        values = [values[k : k + size] for k in range(0, len(values), size)]
+    if draw(st.booleans()):
+        return values
+    at = draw(st.integers(0, len(values) - 1))
+    values[at] = draw(st.sampled_from([1, [1], [], None, True, [[]], 0.5, "a", {}]))
+    return values
+
+
+@settings(max_examples=300, deadline=None)
+@given(lists(), st.sampled_from([None, ("uint8", "int16", "int64"), ("float32",), ("int32", "float64"), ("float16",)]))
+def test_lists_are_read_as_the_rules_say(value: Any, dtypes: Any) -> None:
+    for simd, worth in ((SIMDJSON, 0), (None, 0), (None, 1 << 20)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_nested, "_simdjson", simd)
+            patch.setattr(_nested, "_WORTH_SIMD", worth)
+            patch.setattr(_nested, "_PIECE", 5)
+            read_one(value, Field("x", dtypes=dtypes))
+
+
+def read_one(value: Any, field: Field) -> None:
+    body = json.dumps({"x": value}).encode()
+    try:
+        result = loads(body, [field])["x"]
+    except WireError as error:
+        assert type(error) is MalformedArray
+        assert shape_of(orjson.loads(body)["x"]) is not None
+        with np.errstate(over="ignore"):
+            try:
+                expected = rectangle(orjson.loads(body)["x"], field)
+            except (AssertionError, OverflowError):
+                return
+        assert expected is not None
+        assert not np.isfinite(expected).all()
+        return
+    with np.errstate(over="ignore"):
+        expected = rectangle(orjson.loads(body)["x"], field)
+    if expected is None:
+        assert result == orjson.loads(body)["x"]
+    else:
+        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+        assert result.tobytes() == expected.tobytes()
+        assert result.flags.writeable
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("[],0123-+.e \n", max_size=24))
+def test_soup_is_read_as_orjson_reads_it(text: str) -> None:
+    body = b'{"x":[' + text.encode() + b"]}"
+    result = lawful(body, [X], every_cut=30)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        assert result.error is MalformedJSON
+        return
+    if result.error is None:
+        expected = rectangle(document["x"], X)
+        assert result.document == {"x": document["x"] if expected is None else plain(expected)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[[1,],[2]]",
+        b"[[1,2],[3,\n] 4]",
+        b"[[1,2],,[3,4]]",
+        b"[1,2,,3,4]",
+        b"[1,2, ,3]",
+        b"[1 2,3]",
+        b"[[1]2,[3]]",
+        b"[[1,2]-[3,4]]",
+        b"[01,2]",
+        b"[1,2.]",
+        b"[1,2e]",
+        b"[1,NaN]",
+        b"[--1]",
+        b"[1,1e400]",
+    ],
+)
+def test_what_is_no_json_is_refused(text: bytes, reader: str) -> None:
+    result = lawful(b'{"x":' + text + b"}", [X])
+    assert result.error is MalformedJSON
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_long_lists(separators: tuple[str, str]) -> None:
+    for array in (np.arange(60_000).reshape(-1, 3, 4), np.arange(50_000) / 7, np.arange(40_000).reshape(-1, 1)):
+        body = json.dumps({"x": array.tolist(), "y": 1}, separators=separators).encode()
+        for step in (1000, 65536, 1 << 30):
+            parser = Parser([X])
+            events = [event for k in range(0, len(body), step) for event in parser.feed(body[k : k + step])]
+            assert np.array_equal(events[0].array, array)
+            assert events[0].array.dtype == array.dtype
+            assert parser.close()["y"] == 1
+
+
+def test_the_array_is_ready_with_its_last_bracket() -> None:
+    parser = Parser([X])
+    assert parser.feed(b'{"x":[[1,2],[3,4]') == []
+    (event,) = parser.feed(b"]")
+    assert (event.array.tolist(), event.offset, event.sidecar) == ([[1, 2], [3, 4]], 5, {})
+
+
+def test_an_empty_list_meets_any_ndim(reader: str) -> None:
+    for text, ndim, shape in [
+        ("[]", 3, (0, 0, 0)),
+        ("[[],[]]", 3, (2, 0, 0)),
+        ("[ [ ] ]", None, (1, 0)),
+        ("[]", 1, (0,)),
+    ]:
+        result = loads(b'{"x":' + text.encode() + b"}", [Field("x", ndim=ndim, dtypes=("uint8",))])["x"]
+        assert (result.shape, result.dtype) == (shape, np.uint8)
+    with pytest.raises(MalformedArray):
+        loads(b'{"x":[[]]}', [Field("x", ndim=1)])
+
+
+@pytest.mark.parametrize("dtypes", [("bool",), ("complex64",), ("bool", "complex128")])
+def test_bool_and_complex_take_no_numbers(dtypes: tuple[str, ...], reader: str) -> None:
+    assert lawful(b'{"x":[1,0]}', [Field("x", dtypes=dtypes)]).error is MalformedArray
+
+
+def test_limits(reader: str) -> None:
+    body = b'[{"x":[[1,2],[3,4]]},{"x":[1]}]'
+    for limits, error, delivered in [
+        (Limits(list_bytes=13), None, 2),
+        (Limits(list_bytes=12), LimitExceeded, 0),
+        (Limits(ndim=1), LimitExceeded, 0),
+        (Limits(arrays=1), LimitExceeded, 1),
+        (Limits(array_bytes=31), LimitExceeded, 0),
+        (Limits(total_array_bytes=39), LimitExceeded, 1),
+        (Limits(total_array_bytes=40), None, 2),
+    ]:
+        result = lawful(body, [X], limits=limits)
+        assert (result.error, len(result.arrays)) == (error, delivered), limits
+    assert lawful(b'{"x":[1,2,3,"a"]}', [X], limits=Limits(list_bytes=7)).error is None
+    assert lawful(b'{"x":[1,2,3,"a"]}', [X], limits=Limits(list_bytes=6)).error is LimitExceeded
+
+
+def test_allocate_and_check() -> None:
+    given: list[NDArray[np.uint8]] = []
+
+    def allocate(name: str, n_bytes: int) -> NDArray[np.uint8]:
+        given.append(np.zeros(n_bytes + 1, np.uint8))
+        assert n_bytes == 8
+        return given[-1]
+
+    result = loads(b'{"x":[[1,2],[3,4]]}', [Field("x", dtypes=("int16",))], allocate=allocate)["x"]
+    assert np.shares_memory(result, given[0])
+    assert result.tolist() == [[1, 2], [3, 4]]
+
+    def check(array: NDArray[Any]) -> None:
+        raise ValueError("no")
+
+    assert lawful(b'{"x":[1]}', [Field("x", check=check)]).error is MalformedArray
+
+
+def test_ordinary_lists_stay_byte_for_byte(reader: str) -> None:
+    for text in (b"[true,false]", b"[null]", b"[1,[2]]", b"[[1],[2,3]]", b"[[],[1]]", b"[" * 65 + b"]" * 65, b"[{}]"):
+        result = lawful(b'{"x":' + text + b"}", [X])
+        assert result.document == {"x": orjson.loads(text)}
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+    import sys
+
+    monkeypatch.setitem(sys.modules, "simdjson", None)
+    spec = importlib.util.spec_from_file_location("ndwire_nested_again", _nested.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module._simdjson is None

@@ -1,0 +1,74 @@
+"""A sink that is no parser: it puts a body together again out of what the scanner gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ndwire._lists import ListText
+from ndwire._registry import Registry
+from ndwire._scanner import Scanner
+from ndwire._sink import BlobWire, Data
+
+
+class Recorder:
+    """Remembers every byte, and what it was told.
+
+    Args:
+        wants_tails: As of a sink.
+        takes_lists: What ``numbers`` answers.
+    """
+
+    def __init__(self, *, wants_tails: bool = True, takes_lists: bool = True) -> None:
+        self.wants_tails = wants_tails
+        self.takes_lists = takes_lists
+        self.body = bytearray()
+        self.told: list[Any] = []
+
+    def text(self, data: Data, i: int, j: int) -> None:
+        self.body += data[i:j]
+
+    def suspect(self) -> None:
+        self.told.append(("suspect", len(self.body) - 1))
+
+    def open(self, wire: BlobWire, entry: Any, head: bytes, offset: int) -> None:
+        assert offset == len(self.body)
+        self.told.append(("open", wire, entry.field.name, offset))
+        self.body += head
+
+    def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
+        self.body += data[i:j] + b'"' * last
+
+    def end(self, tail: bytes, tail_offset: int) -> None:
+        assert tail_offset == len(self.body) or not tail
+        self.body += tail
+        self.told.append(("end", len(self.body)))
+
+    def whole(self, entry: Any, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
+        return False
+
+    def numbers(self, entry: Any, text: ListText, offset: int) -> bool:
+        assert offset == len(self.body)
+        whole = text.text()
+        assert text.flat == (whole.count(b"[") == 1)
+        skeleton = b"" if text.flat else text.skeleton()
+        assert skeleton == (b"" if text.flat else whole.translate(None, b"0123456789+-.eE \t\n\r"))
+        if self.takes_lists:
+            self.told.append(("numbers", offset, bytes(whole)))
+            self.body += whole
+        else:
+            text.restore(whole)
+        return self.takes_lists
+
+    def cut(self, tail: bytes | None, tail_offset: int) -> None:
+        self.told.append("cut")
+        self.body += tail or b""
+
+
+def scan(chunks: Iterable[bytes], registry: Registry, sink: Recorder) -> Recorder:
+    """Push ``chunks`` through a scanner into ``sink``."""
+    scanner = Scanner(registry, sink, tail_bytes=1 << 30, list_bytes=1 << 30)
+    for chunk in chunks:
+        scanner.feed(chunk)
+    scanner.finish()
+    return sink
