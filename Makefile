@@ -5,6 +5,8 @@
 # Another interpreter: make check PYTHON=python3.13
 
 PYTHON ?= python3
+# urllib3-future, which niquests needs, would take the place of the genuine urllib3 that requests needs.
+PIP_INSTALL = URLLIB3_NO_OVERRIDE=1 $(BIN)/python -m pip install -q --no-binary urllib3-future
 FUZZ_SECONDS ?= 120
 
 SHELL := /bin/sh
@@ -76,9 +78,9 @@ $(MADE)-demo: $(MADE) pyproject.toml
 	@touch $@
 
 $(MADE)-test: $(MADE) pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[asgi,fast,http,demo]' --group test
+	$(PIP_INSTALL) -e '.[asgi,fast,http,demo]' --group test
 	@touch $@
 
 $(MADE)-dev: $(MADE) pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[asgi,fast,http,demo]' --group dev
+	$(PIP_INSTALL) -e '.[asgi,fast,http,demo]' --group dev
 	@touch $@

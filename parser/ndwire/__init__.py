@@ -17,9 +17,19 @@ from ndwire._errors import (
     WireError,
 )
 from ndwire._field import Field, Packed, Wire
+from ndwire._framing import ServerSentEvent
 from ndwire._limits import Limits
 from ndwire._parser import Parser, loads
-from ndwire._streams import aload, load
+from ndwire._streams import (
+    aiter_ndjson,
+    aiter_sse,
+    aload,
+    aload_response,
+    iter_ndjson,
+    iter_sse,
+    load,
+    load_response,
+)
 from ndwire._writer import Dump, dumps, iter_dumps
 
 __all__ = [
@@ -36,12 +46,19 @@ __all__ = [
     "MalformedJSON",
     "Packed",
     "Parser",
+    "ServerSentEvent",
     "Wire",
     "WireError",
+    "aiter_ndjson",
+    "aiter_sse",
     "aload",
+    "aload_response",
     "dumps",
     "iter_dumps",
+    "iter_ndjson",
+    "iter_sse",
     "load",
+    "load_response",
     "loads",
     "pack_ndarray",
     "unpack_ndarray",

@@ -8,6 +8,7 @@ neither takes is not JSON, and is left to whoever parses the rest of the documen
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, Final, Literal, cast
 
@@ -36,6 +37,7 @@ _PIECE: Final = 64 << 10
 _RANGES: Final = {
     name: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for name, dtype in DTYPES.items() if dtype.kind in "iu"
 }
+_LEAST_INT64: Final = -(1 << 63)
 _BY_DEFAULT: Final = ("int64", "uint64", "float64")
 # How simdjson calls them.
 _KINDS: Final[dict[str, Literal["i", "u", "d"]]] = {"int64": "i", "uint64": "u", "float64": "d"}
@@ -109,8 +111,7 @@ def _shape(text: Text, skeleton: Text) -> tuple[int, ...] | None:
         block = b"[" + (block + b",") * (count - 1) + block + b"]"
         if not skeleton.startswith(block, ndim - level):
             return None
-    if len(block) != len(skeleton):
-        return None
+    # The list ended where its brackets balanced first, so this beginning of it, which is balanced, is all of it.
     if shape[0] == 1 and _EMPTY.search(text):
         # Without numbers, "[]" has the skeleton of "[1]".
         if text.translate(None, _SPACE) != skeleton:
@@ -136,11 +137,9 @@ def _small(field: Field, text: Text, *, real: bool) -> NDArray[Any] | None:
     for name in field.dtypes or _BY_DEFAULT:
         dtype = DTYPES[name]
         if dtype.kind in "iu" and not real:
-            try:
-                return np.array(values, dtype)
-            except OverflowError:
-                # Also for an integer of more than 64 bits, which orjson reads as a float.
-                continue
+            integers = _integers(values, dtype)
+            if integers is not None:
+                return integers
         elif dtype.kind in "fV":
             floats = _rounded(np.array(values, np.float64), dtype)
             if floats is not None:
@@ -196,12 +195,32 @@ def _with_orjson(text: Text, *, real: bool) -> NDArray[Any] | None:
         values = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    for name in _BY_DEFAULT[2 if real else 0 :]:
-        try:
-            return np.array(values, name)
-        except OverflowError:
-            continue
-    raise AssertionError("a float64 holds every number of JSON")
+    for name in () if real else _BY_DEFAULT[:2]:
+        integers = _integers(values, DTYPES[name])
+        if integers is not None:
+            return integers
+    return np.array(values, np.float64)
+
+
+def _integers(values: Any, dtype: DType) -> NDArray[Any] | None:
+    """Return nested lists of integers as an array of ``dtype``; None if one of them does not fit.
+
+    An integer of more than 64 bits is a float here, as orjson reads it, and too large; but for one: the float that
+    stands for -2**63 - 1 is -2**63.
+    """
+    try:
+        array = np.array(values, dtype)
+    except OverflowError:
+        return None
+    if dtype == np.int64 and int(array.min()) == _LEAST_INT64 and float in set(map(type, _flat(values))):
+        return None
+    return array
+
+
+def _flat(values: Any) -> Any:
+    while type(values[0]) is list:
+        values = list(itertools.chain.from_iterable(values))
+    return values
 
 
 def _fitted(field: Field, values: NDArray[Any]) -> NDArray[Any]:

@@ -1,14 +1,17 @@
-"""Bodies that come in chunks: the loops around the parser."""
+"""Bodies that come in chunks: the loops around the parser and the framings."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+import functools
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
 import orjson
 
+from ndwire import _responses
 from ndwire._buffers import Allocate
 from ndwire._field import Field
+from ndwire._framing import NDJSON, EventStream, Framing
 from ndwire._limits import Limits
 from ndwire._parser import BytesLike, JSONLoads, Parser
 
@@ -60,3 +63,172 @@ async def aload(
     async for chunk in chunks:
         parser.feed(chunk)
     return parser.close()
+
+
+def load_response(
+    response: Any,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+) -> Any:
+    """Read the body of a response while it arrives.
+
+    The status is the caller's business and is not looked at: a gateway's error page is a retryable ``MalformedJSON``.
+
+    Args:
+        response: A response of httpx, httpx2, requests, niquests, urllib3 or the OpenAI SDK, by duck type. Opened as a
+            stream it is decoded while it arrives; one that was read already works too. Compressed bodies are unpacked
+            by the client.
+        fields: The registered fields.
+        allocate: As for ``Parser``.
+        limits: As for ``Parser``.
+        json_loads: As for ``Parser``.
+
+    Returns:
+        The document, with arrays where the registered names hold them.
+
+    Raises:
+        WireError: The body is broken or ended early.
+        TypeError: A response of no client that is known here.
+    """
+    return load(
+        _responses.chunks(response),
+        fields,
+        content_length=_responses.body_length(response),
+        allocate=allocate,
+        limits=limits,
+        json_loads=json_loads,
+    )
+
+
+async def aload_response(
+    response: Any,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+) -> Any:
+    """Read the body of an asynchronous response while it arrives.
+
+    It is one of httpx, httpx2, aiohttp, niquests or the OpenAI SDK. See ``load_response``.
+    """
+    return await aload(
+        _responses.achunks(response),
+        fields,
+        content_length=_responses.body_length(response),
+        allocate=allocate,
+        limits=limits,
+        json_loads=json_loads,
+    )
+
+
+def iter_sse(
+    source: Any,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+    events: bool = False,
+) -> Iterator[Any]:
+    """Read a stream of server-sent events; arrays are decoded while their event arrives.
+
+    Comments and events without data are skipped, and ``data: [DONE]`` ends the stream.
+
+    Args:
+        source: A response as for ``load_response``, or an iterable of chunks.
+        fields: The registered fields.
+        allocate: As for ``Parser``.
+        limits: As for ``Parser``, for each event.
+        json_loads: As for ``Parser``.
+        events: Whether to give ``ServerSentEvent(data, event, id)``, whose ``data`` is the document.
+
+    Yields:
+        The document of each event, as soon as it is complete.
+
+    Raises:
+        WireError: An event is broken, or the stream ends within one. The offset counts the bytes of the event's data.
+
+    Source: WHATWG HTML, section 9.2.
+    """
+    return _documents(EventStream(_factory(fields, allocate, limits, json_loads), events=events), source)
+
+
+def aiter_sse(
+    source: Any,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+    events: bool = False,
+) -> AsyncIterator[Any]:
+    """Read a stream of server-sent events, asynchronously. See ``iter_sse``."""
+    return _adocuments(EventStream(_factory(fields, allocate, limits, json_loads), events=events), source)
+
+
+def iter_ndjson(
+    source: Any,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+) -> Iterator[Any]:
+    """Read a stream of one document per line; arrays are decoded while their line arrives. Blank lines are skipped.
+
+    Args:
+        source: A response as for ``load_response``, or an iterable of chunks.
+        fields: The registered fields.
+        allocate: As for ``Parser``.
+        limits: As for ``Parser``, for each line.
+        json_loads: As for ``Parser``.
+
+    Yields:
+        A document, as soon as its line is complete.
+
+    Raises:
+        WireError: A line is broken, or the stream ends within one. The offset counts the bytes of the line.
+    """
+    return _documents(NDJSON(_factory(fields, allocate, limits, json_loads)), source)
+
+
+def aiter_ndjson(
+    source: Any,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+) -> AsyncIterator[Any]:
+    """Read a stream of one document per line, asynchronously. See ``iter_ndjson``."""
+    return _adocuments(NDJSON(_factory(fields, allocate, limits, json_loads)), source)
+
+
+def _factory(
+    fields: Iterable[Field], allocate: Allocate | None, limits: Limits, json_loads: JSONLoads
+) -> functools.partial[Parser]:
+    return functools.partial(Parser, tuple(fields), allocate=allocate, limits=limits, json_loads=json_loads)
+
+
+def _documents(framing: Framing, source: Any) -> Iterator[Any]:
+    chunks = _responses.chunks(source, prompt=True) if _responses.is_response(source) else source
+    for chunk in chunks:
+        yield from framing.feed(chunk)
+        if framing.done:
+            return
+    yield from framing.close()
+
+
+async def _adocuments(framing: Framing, source: Any) -> AsyncIterator[Any]:
+    chunks = _responses.achunks(source) if _responses.is_async_response(source) else source
+    async for chunk in chunks:
+        for document in framing.feed(chunk):
+            yield document
+        if framing.done:
+            return
+    for document in framing.close():
+        yield document

@@ -91,3 +91,34 @@ def remainder_heavy(scale: float = 1.0) -> Body:
 
 
 TINY = b'{"id":"x","choices":[{"index":0,"text":"hello","finish_reason":"stop"}]}'
+
+
+def nested(kind: str, scale: float = 1.0) -> Body:
+    """A list of numbers as plain JSON, under a registered name.
+
+    Args:
+        kind: ``"integers"`` (small ones, in rows of 8), ``"decimals"`` (short ones, in pairs), ``"token ids"`` or
+            ``"doubles"`` (17 digits).
+        scale: The size, as a part of the full one, some 10 MB of text.
+    """
+    chance = np.random.default_rng(3)
+    array: NDArray[Any]
+    dtypes: tuple[str, ...]
+    match kind:
+        case "integers":
+            array, dtypes = chance.integers(0, 128, (max(int(8000 * scale), 1), 48, 8)), ("uint8", "int16")
+        case "decimals":
+            array, dtypes = chance.random((max(int(500_000 * scale), 1), 2)).round(4), ("float32",)
+        case "token ids":
+            array, dtypes = chance.integers(0, 150_000, max(int(1_500_000 * scale), 1)), ("int32",)
+        case _:
+            array, dtypes = chance.standard_normal(max(int(500_000 * scale), 1)), ("float64",)
+    text = orjson.dumps(array.tolist())
+    return Body(b'{"x":' + text + b"}", (Field("x", dtypes=dtypes),), "x", [array], text)
+
+
+def ordinary_list(scale: float = 1.0) -> Body:
+    """A list of lists under a registered name whose last row is too short."""
+    rows = [[1, 2, 3]] * max(int(500_000 * scale), 2) + [[1]]
+    text = orjson.dumps({"x": rows})
+    return Body(text, (Field("x"),), "x", [], text)

@@ -85,6 +85,23 @@ def other_json(scale: float, rounds: int) -> Iterator[Figure]:
     yield _ratio("33 MB of other JSON, whole / orjson of it", in_turn(run, rounds), "whole", "orjson", 1.35)
 
 
+def lists(scale: float, rounds: int) -> Iterator[Figure]:
+    """Nested lists of numbers, with pysimdjson where it is installed."""
+    for kind, at_most in (("integers", 0.33), ("decimals", 0.33), ("token ids", 0.6), ("doubles", 0.7)):
+        body = bodies.nested(kind, scale)
+        run = {
+            "ndwire": functools.partial(rivals.ndwire_whole, body),
+            "orjson": functools.partial(rivals.parse_list, body),
+        }
+        yield _ratio(f"a list of {kind} / orjson + np.array", in_turn(run, rounds), "ndwire", "orjson", at_most)
+    body = bodies.ordinary_list(scale)
+    run = {
+        "ndwire": functools.partial(rivals.ndwire_whole, body),
+        "orjson": functools.partial(orjson.loads, body.text),
+    }
+    yield _ratio("a list that is no array / orjson", in_turn(run, rounds), "ndwire", "orjson", 1.3)
+
+
 def tiny(rounds: int) -> float:
     """Return the microseconds that ``loads`` adds to ``orjson.loads`` for a tiny body without arrays."""
     fields = bodies.routed(0.0001).fields
@@ -107,3 +124,4 @@ def all_figures(scale: float = 1.0, rounds: int = 7) -> Iterator[Figure]:
     yield from large_array(scale, rounds)
     yield from many_arrays(scale, rounds)
     yield from other_json(scale, rounds)
+    yield from lists(scale, rounds)

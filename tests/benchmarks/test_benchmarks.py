@@ -10,12 +10,12 @@ import pytest
 
 from benchmarks import bodies, rivals
 from benchmarks.bodies import Body
-from benchmarks.figures import all_figures, large_array, many_arrays, tiny
+from benchmarks.figures import all_figures, large_array, lists, many_arrays, tiny
 
 
 def test_they_run() -> None:
     figures = list(all_figures(scale=0.002, rounds=1))
-    assert len(figures) == 11
+    assert len(figures) == 16
     assert all(figure.value > 0 for figure in figures)
     assert tiny(1) < 100
 
@@ -46,6 +46,26 @@ def test_speed_of_a_large_array() -> None:
     assert figures["90 MiB array, whole / orjson, then pybase64"] < 0.25
     assert figures["90 MiB array, whole / floor"] < 2.5
     assert figures["90 MiB array, chunks of 64 KiB / floor"] < 3.2
+
+
+@pytest.mark.parametrize("kind", ["integers", "decimals", "token ids", "doubles"])
+def test_lists_are_read_as_numpy_reads_them(kind: str) -> None:
+    body = bodies.nested(kind, 0.002)
+    expected = rivals.parse_list(body)
+    found = rivals.ndwire_whole(body)["x"]
+    assert found.dtype in [np.dtype(name) for name in body.fields[0].dtypes or ()]
+    assert np.array_equal(found, expected.astype(found.dtype))
+
+
+def test_an_ordinary_list_stays_one() -> None:
+    assert rivals.ndwire_whole(bodies.ordinary_list(0.001))["x"][-1] == [1]
+
+
+@pytest.mark.timed
+def test_speed_of_lists() -> None:
+    pytest.importorskip("simdjson")
+    for figure in lists(0.3, 5):
+        assert figure.least < figure.at_most * 1.3, figure
 
 
 @pytest.mark.timed

@@ -26,7 +26,7 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     else:
         pytest.importorskip("simdjson")
     monkeypatch.setattr(_nested, "_WORTH_SIMD", 0)
-    monkeypatch.setattr(_nested, "_PIECE", 4)
+    monkeypatch.setattr(_nested, "_PIECE", 1)
     return request.param
 
 
@@ -104,6 +104,13 @@ def test_soup_is_read_as_orjson_reads_it(text: str) -> None:
     if result.error is None:
         expected = rectangle(document["x"], X)
         assert result.document == {"x": document["x"] if expected is None else plain(expected)}
+
+
+def test_integers_at_the_edges_of_64_bits(reader: str) -> None:
+    for value in (-(1 << 63), -(1 << 63) - 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64):
+        for nested in ([value], [1, value], [[1], [value]]):
+            for dtypes in (None, ("int64",), ("uint64", "float64"), ("int64", "float32")):
+                read_one(nested, Field("x", dtypes=dtypes))
 
 
 @pytest.mark.parametrize(

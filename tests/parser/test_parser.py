@@ -139,6 +139,22 @@ def test_more_bytes_than_announced_are_read_all_the_same() -> None:
     assert np.array_equal(parser.close()["x"], np.arange(400_000))
 
 
+def test_more_bytes_than_announced_and_allocate() -> None:
+    array = np.arange(400_000)
+    body = dumps({"x": array})
+    given: list[int] = []
+
+    def allocate(name: str, n_bytes: int) -> NDArray[np.uint8]:
+        given.append(n_bytes)
+        return np.zeros(n_bytes, np.uint8)
+
+    parser = Parser([X], content_length=2_000_000, allocate=allocate)
+    for start in range(0, len(body), 65536):
+        parser.feed(body[start : start + 65536])
+    assert np.array_equal(parser.close()["x"], array)
+    assert given[-1] == array.nbytes
+
+
 class TestMemory:
     """Whose memory an array has, and how much of it."""
 
