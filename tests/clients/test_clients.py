@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import aiohttp
+import brotli  # type: ignore[import-untyped]  # it has no types
 import httpx
 import httpx2
 import niquests
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import requests
 import urllib3
+import zstandard
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -46,6 +48,8 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "identity": bytes,
     "gzip": gzip.compress,
     "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.compress,
 }
 
 
