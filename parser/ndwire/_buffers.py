@@ -5,8 +5,8 @@ arrays end there and are joined into a buffer of exactly their size. After that 
 size that the content length bounds, or into one that grows geometrically; what was reserved too much is given back at
 the end. Nothing that a peer *claims* reserves memory: only bytes that arrived, or a content length under the limits.
 
-The final memory is a ``bytearray`` or a mapping of the exact size, or the beginning of the caller's own buffer where
-there is an ``allocate``.
+The final memory is a ``bytearray``, an array or a mapping of the exact size (give or take a page), or the beginning of
+the caller's own buffer where there is an ``allocate``.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class ArrayBuffer:
             self._view = self._callers.data
         else:
             before = self._view
-            self._reservation = reserve(capacity)
+            self._reservation = reserve(capacity, growing=not bounded)
             self._view = self._reservation.view
             if before is not None:
                 # The caller's buffer was bounded by a content length that proves too short.

@@ -1,20 +1,22 @@
-"""Fresh memory for one large array, which can be resized while it fills.
+"""Memory for one large array, which can be resized while it fills.
 
-On Linux it is an anonymous private mapping: growing moves pages instead of copying bytes, and giving back what was
-reserved too much costs nothing. (NumPy's in-place ``resize`` did the same and is deprecated.) Huge pages are asked for,
-as NumPy does for its own arrays: faulting in small ones costs more than decoding.
+What is large, or of unknown size, is on Linux an anonymous private mapping: growing moves pages instead of copying
+bytes, and giving back what was reserved too much costs nothing. (NumPy's in-place ``resize`` did the same and is
+deprecated.) Huge pages are asked for, as NumPy does: faulting in small ones costs more than decoding.
 """
 
 from __future__ import annotations
 
 import mmap
 import sys
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-_HUGE_PAGE = 2 << 20
+_HUGE_PAGE: Final = 2 << 20
+# glibc maps larger blocks anew each time.
+_LARGEST_OF_THE_HEAP: Final = 32 << 20
 
 
 class Reservation(Protocol):
@@ -69,7 +71,7 @@ class Mapping:
 
 
 class Heap:
-    """An ordinary array, where mappings cannot be resized. What is not used is given back by copying."""
+    """An ordinary array. What is not used is given back by copying."""
 
     __slots__ = ("_array", "view")
 
@@ -91,6 +93,13 @@ class Heap:
         return self._array[:n_bytes]
 
 
-def reserve(n_bytes: int) -> Reservation:
-    """Return fresh memory of ``n_bytes`` bytes, more than none."""
-    return Mapping(n_bytes) if sys.platform == "linux" else Heap(n_bytes)
+def reserve(n_bytes: int, *, growing: bool) -> Reservation:
+    """Return memory of ``n_bytes`` bytes, more than none.
+
+    Args:
+        n_bytes: The size.
+        growing: Whether it is a guess, rather than a bound.
+    """
+    # What malloc hands out up to this size was often an array before, and its pages are there already.
+    from_the_heap = n_bytes <= _LARGEST_OF_THE_HEAP and not growing
+    return Heap(n_bytes) if from_the_heap or sys.platform != "linux" else Mapping(n_bytes)

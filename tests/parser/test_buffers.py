@@ -15,7 +15,7 @@ KINDS = [memory.Heap, *([memory.Mapping] if sys.platform == "linux" else [])]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reservations_grow_and_shrink(kind: type[memory.Heap | memory.Mapping]) -> None:
-    for final in (1, 4096, 70_000, 10_000_000):
+    for final in (1, 4096, 70_000, 9_999_000, 10_000_000):
         reservation = kind(50_000)
         reservation.view[:3] = b"abc"
         reservation.resize(10_000_000, 3)
@@ -41,7 +41,7 @@ def test_a_kernel_without_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-@pytest.mark.parametrize("bound", [0, 3_000_000, 1_500_000])
+@pytest.mark.parametrize("bound", [0, 3_000_000, 1_500_000, 100_000_000])
 def test_large_arrays_on_every_platform(platform: str, bound: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if platform != sys.platform == "linux":
         monkeypatch.setattr(sys, "platform", platform)

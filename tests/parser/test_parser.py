@@ -5,7 +5,6 @@ import collections
 import gc
 import json
 import mmap
-import sys
 import weakref
 from typing import Any
 
@@ -159,7 +158,7 @@ class TestMemory:
     """Whose memory an array has, and how much of it."""
 
     def sizes(self) -> list[int]:
-        return [0, 1, 3, 1000, 200_000, 1 << 20, (1 << 20) + 1, 3_000_001, 9_000_000]
+        return [0, 1, 3, 1000, 200_000, 1 << 20, (1 << 20) + 1, 3_000_001, 40_000_000]
 
     @pytest.mark.parametrize("known", [True, False])
     @pytest.mark.parametrize("step", [5000, 65536, 1 << 30])
@@ -173,10 +172,11 @@ class TestMemory:
             result = parser.close()["x"]
             assert np.array_equal(result, values)
             assert result.flags.writeable
-            base = result.base
+            base: Any = result.base
+            while isinstance(base, np.ndarray) and base.base is not None:
+                base = base.base
             if size:
-                assert isinstance(base, (bytearray, mmap.mmap) if sys.platform == "linux" else bytearray)
-                assert len(base) == size
+                assert size <= (base.nbytes if isinstance(base, np.ndarray) else len(base)) <= size + mmap.PAGESIZE
 
     @pytest.mark.parametrize("known", [True, False])
     @pytest.mark.parametrize("step", [5000, 65536, 1 << 30])
