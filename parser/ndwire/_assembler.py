@@ -24,7 +24,6 @@ from ndwire._errors import ContractError, IncompleteBody, LimitExceeded
 from ndwire._faults import json_fault
 from ndwire._field import Packed, run_check
 from ndwire._limits import Limits
-from ndwire._lists import ListText
 from ndwire._nested import read_list
 from ndwire._npy import NpyBuffer
 from ndwire._raw import raw_meta, raw_size
@@ -218,12 +217,10 @@ class Assembler:
         self._add(entry, array, meta.sidecar.copy(), offset, n_bytes)
         return True
 
-    def numbers(self, entry: Entry, text: ListText, offset: int) -> bool:
+    def numbers(self, entry: Entry, text: Data, skeleton: Data | None, offset: int) -> bool:
         field, limits = entry.field, self._limits
-        whole = text.text()
-        array = read_list(field, whole, None if text.flat else text.skeleton(), limits, offset)
+        array = read_list(field, text, skeleton, limits, offset)
         if array is None:
-            text.restore(whole)
             return False
         self._count_array(offset)
         limit = min(limits.array_bytes, limits.total_array_bytes - self._total)
@@ -235,7 +232,7 @@ class Assembler:
             target[...] = array
             array = target
         run_check(field, array, offset)
-        self._position += len(whole)
+        self._position += len(text)
         self._add(entry, array, {}, offset, array.nbytes)
         return True
 

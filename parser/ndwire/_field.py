@@ -63,6 +63,11 @@ class Field:
     raw_shape: Sequence[int] = (-1,)
     sidecar: bool = False
     check: Callable[[NDArray[Any]], object] | None = None
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        # Registries are looked up by their fields for every body, tiny ones included.
+        return self._hash
 
     def __post_init__(self) -> None:
         name: object = self.name
@@ -91,6 +96,8 @@ class Field:
             raise ValueError(f"{owner}: raw_shape {self.raw_shape} has not {ndim} dimensions")
         if self.check is not None and not callable(self.check):
             raise TypeError(f"{owner}: check must be callable, not {type(self.check).__name__}")
+        # Equal fields have equal names. The other arguments, such as a check, need not have hashes.
+        object.__setattr__(self, "_hash", hash(self.name))
 
     def _checked_raw_shape(self, owner: str) -> tuple[int, ...]:
         try:

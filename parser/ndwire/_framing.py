@@ -24,8 +24,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
 _DONE: Final = b"[DONE]"
 _HEAD_BYTES: Final = 16
-# Longer field names than the known ones need not be kept.
-_LONGEST_NAME: Final = 8
+# More of a field's name, or of a mark before it, need not be kept: no known one is as long.
+_NAME_BYTES: Final = 16
 
 
 class ServerSentEvent(NamedTuple):
@@ -226,9 +226,8 @@ class EventStream(Framing):
     def _field_name(self, data: bytes, i: int, n: int, out: list[Any]) -> int:
         match = _FIELD_END.search(data, i)
         end = match.start() if match else n
-        self._name += data[i : min(end, i + _LONGEST_NAME)]
+        self._name = (self._name + data[i : min(end, i + _NAME_BYTES)])[:_NAME_BYTES]
         if match is None:
-            self._name = self._name[: _LONGEST_NAME + len(_BYTE_ORDER_MARK)]
             return n
         self._begin_value()
         if match[0] == b":":

@@ -132,14 +132,15 @@ class ListText:
         """Return the brackets and commas of the text, which are given away."""
         return _joined(self._skeletons)
 
-    def restore(self, text: bytes | bytearray) -> None:
-        """Take the text back that was given away."""
-        self._runs.append(text)
-
     def drain(self) -> Iterator[bytes | bytearray]:
         """Give the text away in pieces, each of them free to go before the next comes."""
         self._skeletons.clear()
         yield from _drain(self._runs)
+
+
+def is_flat(text: bytes) -> bool:
+    """Return whether text from a bracket to the next closing one is a list without lists, strings and objects."""
+    return text.find(b"[", 1) < 0 and not any(strange in text for strange in _STRANGE)
 
 
 def _append(runs: list[bytearray | bytes], piece: bytes) -> None:

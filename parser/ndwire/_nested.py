@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any, Final, Literal, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -39,8 +40,8 @@ _RANGES: Final = {
 }
 _LEAST_INT64: Final = -(1 << 63)
 _BY_DEFAULT: Final = ("int64", "uint64", "float64")
-# How simdjson calls them.
-_KINDS: Final[dict[str, Literal["i", "u", "d"]]] = {"int64": "i", "uint64": "u", "float64": "d"}
+# By simdjson's names of its kinds of numbers.
+_DTYPE_OF: Final = {"i": "int64", "u": "uint64", "d": "float64"}
 # Stands for numbers that no dtype of the field holds.
 _NOTHING_FITS: Final[NDArray[Any]] = np.empty(0, np.bool_)
 
@@ -76,8 +77,10 @@ def read_list(field: Field, text: Text, skeleton: Text | None, limits: Limits, o
     if len(text) < _WORTH_SIMD:
         array = _small(field, text, real=real)
     else:
-        values = _numbers(text, separator, real=real)
-        array = values if values is None else _fitted(field, values)
+        array = _with_simdjson(field, text, separator, real=real)
+        if array is None:
+            values = _with_orjson(text, real=real)
+            array = values if values is None else _fitted(field, values)
     if array is None:
         return None
     check_ndim(field, len(shape), limits, offset)
@@ -147,43 +150,41 @@ def _small(field: Field, text: Text, *, real: bool) -> NDArray[Any] | None:
     return _NOTHING_FITS
 
 
-def _numbers(text: Text, separator: bytes, *, real: bool) -> NDArray[Any] | None:
-    """Return the numbers as an int64, uint64 or float64 array: the first of these that holds all of them."""
-    if _simdjson is not None:
-        for name in _BY_DEFAULT[2 if real else 0 :]:
-            values = _with_simdjson(text, separator, _KINDS[name], name)
-            if values is not None:
-                return values
-    return _with_orjson(text, real=real)
-
-
-def _with_simdjson(text: Text, separator: bytes, kind: Literal["i", "u", "d"], dtype: str) -> NDArray[Any] | None:
-    """Read the numbers as one kind, some rows at a time, so that the parser's memory stays small and warm.
+def _with_simdjson(field: Field, text: Text, separator: bytes, *, real: bool) -> NDArray[Any] | None:
+    """Read a long list, some rows at a time: neither the parser's memory nor 64-bit numbers pile up.
 
     A cut between two rows is sound: each piece is parsed as a list of its own, and all of them joined by commas are the
     text. A piece without numbers is refused, since an empty one would hide a comma too many.
     """
-    parser = cast("Any", _simdjson).Parser()
-    # A number takes two bytes at the least, with its comma.
-    values = np.empty(len(text) // 2 + 1, dtype)
-    filled = 0
+    if _simdjson is None:
+        return None
+    parser = _simdjson.Parser()
+    for kind in ("d",) if real else ("i", "u", "d"):
+        filling = Filling(field.dtypes or (_DTYPE_OF[kind],), len(text) // 2 + 1)
+        try:
+            while not filling.done:
+                for piece in _pieces(text, separator):
+                    numbers = np.frombuffer(_buffer(parser, piece, kind), _DTYPE_OF[kind])
+                    if not len(numbers):
+                        return None
+                    filling.add(numbers)
+                filling.end()
+        except (ValueError, TypeError, RuntimeError):
+            # Not JSON, a number that this kind cannot hold, or one of more than 64 bits, which orjson reads as a float.
+            continue
+        return filling.array()
+    return None
+
+
+def _pieces(text: Text, separator: bytes) -> Iterator[bytes]:
+    """Cut a list between its outermost rows into lists of some rows each."""
     start = 1
     last = len(text) - 1
-    try:
-        while start <= last:
-            cut = text.find(separator, start + _PIECE, last)
-            end = last if cut < 0 else cut + len(separator) // 2
-            # The parser takes no new text while a document of the last is alive.
-            numbers = np.frombuffer(_buffer(parser, b"[" + text[start:end] + b"]", kind), dtype)
-            if not len(numbers):
-                return None
-            values[filled : filled + len(numbers)] = numbers
-            filled += len(numbers)
-            start = end + 1
-    except (ValueError, TypeError, RuntimeError):
-        # Not JSON, a number that this kind cannot hold, or one of more than 64 bits, which orjson reads as a float.
-        return None
-    return values[:filled]
+    while start <= last:
+        cut = text.find(separator, start + _PIECE, last)
+        end = last if cut < 0 else cut + len(separator) // 2
+        yield b"[" + text[start:end] + b"]"
+        start = end + 1
 
 
 def _buffer(parser: Any, text: bytes, kind: str) -> Any:
@@ -239,6 +240,78 @@ def _fitted(field: Field, values: NDArray[Any]) -> NDArray[Any]:
             if floats is not None:
                 return floats
     return _NOTHING_FITS
+
+
+class Filling:
+    """An array that fills piece by piece, in the first of some dtypes that holds every number so far.
+
+    Integers that prove too large for it move on to the next dtype. Floats have lost digits then: they are added anew,
+    from the first, in the dtype that is known to hold them.
+
+    Args:
+        names: The dtypes in order of preference.
+        capacity: No more numbers than this will come.
+
+    Attributes:
+        done: Whether ``end`` has found every number in place.
+    """
+
+    def __init__(self, names: Sequence[str], capacity: int) -> None:
+        self.done = False
+        self._names = names
+        self._capacity = capacity
+        self._least: float | None = None
+        self._greatest: float = 0
+        self._values: NDArray[Any] | None = None
+        self._filled = 0
+        self._anew = False
+
+    def add(self, numbers: NDArray[Any]) -> None:
+        """Append numbers: int64, uint64 or float64, and of the same dtype each time."""
+        least, greatest = numbers.min().item(), numbers.max().item()
+        if self._least is None or least < self._least or greatest > self._greatest:
+            self._least = least if self._least is None else min(least, self._least)
+            self._greatest = max(greatest, self._greatest)
+            self._choose(numbers.dtype.kind)
+        if self._values is not None and not self._anew:
+            end = self._filled + len(numbers)
+            self._values[self._filled : end] = _exactly(numbers, self._values.dtype)
+            self._filled = end
+
+    def end(self) -> None:
+        """All numbers have come. They are to come again if ``done`` is still false."""
+        self.done = not self._anew
+        if self._anew:
+            self._anew = False
+            self._filled = 0
+
+    def array(self) -> NDArray[Any]:
+        """Return the numbers in memory of their own; ``_NOTHING_FITS`` if no dtype holds all of them."""
+        return _NOTHING_FITS if self._values is None else self._values[: self._filled].copy()
+
+    def _choose(self, kind: str) -> None:
+        name = next((name for name in self._names if self._holds(DTYPES[name], kind)), None)
+        before = self._values
+        if name is None:
+            self._values = None
+        elif before is None or before.dtype != DTYPES[name]:
+            self._values = np.empty(self._capacity, DTYPES[name])
+            if before is not None and before.dtype.kind not in "iu":
+                self._anew = True
+            elif before is not None:
+                self._values[: self._filled] = _exactly(before[: self._filled], DTYPES[name])
+
+    def _holds(self, dtype: DType, kind: str) -> bool:
+        if dtype.kind in "iu" and kind != "f":
+            lower, upper = _RANGES[dtype.name]
+            return self._least is not None and lower <= self._least and self._greatest <= upper
+        extremes = np.array([self._least, self._greatest], np.float64)
+        return dtype.kind in "fV" and _rounded(extremes, dtype) is not None
+
+
+def _exactly(numbers: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Return ``numbers`` as they are to be stored in ``dtype``: integers become floats as Python does it."""
+    return numbers if dtype.kind in "iu" else numbers.astype(np.float64, copy=False)
 
 
 def _rounded(values: NDArray[Any], dtype: DType) -> NDArray[Any] | None:

@@ -105,7 +105,7 @@ class Parser:
                 return ready
             raise
         except TypeError:
-            if scanner.offset == 0 and not isinstance(chunk, (bytes, bytearray, memoryview)):
+            if scanner.n_bytes == 0 and not isinstance(chunk, (bytes, bytearray, memoryview)):
                 raise
             self._break()
             raise
@@ -128,9 +128,9 @@ class Parser:
         scanner, assembler = self._working()
         try:
             scanner.finish()
-            if self._content_length is not None and scanner.offset < self._content_length:
+            if self._content_length is not None and scanner.n_bytes < self._content_length:
                 raise IncompleteBody(
-                    f"the body ends early: {self._content_length} bytes were announced", offset=scanner.offset
+                    f"the body ends early: {self._content_length} bytes were announced", offset=scanner.n_bytes
                 )
             document = assembler.document(self._json_loads)
         except WireError as error:

@@ -101,6 +101,11 @@ class Registry:
         self.escapes = re.compile(escapes)
         self.packed = frozenset(field.name for field in self.fields if "envelope" in field.wires)
 
+    def prefix_at_end(self, data: bytes | bytearray, i: int, n: int) -> int:
+        """Return where a proper prefix of some ``"name"`` begins that ``data[i:n]`` ends with; ``n`` for none."""
+        quote = data.rfind(b'"', max(i, n - self.longest + 1), n)
+        return quote if quote >= 0 and bytes(data[quote:n]) in self.prefixes else n
+
 
 def registry_of(fields: Iterable[Field]) -> Registry:
     """Return the registry of ``fields``, compiled once.
@@ -113,10 +118,8 @@ def registry_of(fields: Iterable[Field]) -> Registry:
     try:
         return _compiled(fields)
     except TypeError:
-        # A check that cannot be hashed, or something that is no field: Registry tells which.
+        # Something that cannot be hashed is no field: Registry says so.
         return Registry(fields)
 
 
-@functools.lru_cache(maxsize=256)
-def _compiled(fields: tuple[Field, ...]) -> Registry:
-    return Registry(fields)
+_compiled = functools.lru_cache(maxsize=256)(Registry)

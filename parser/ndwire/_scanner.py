@@ -20,7 +20,7 @@ Invariants:
 
 * What is passed to the sink depends on the bytes alone: a different cut only splits ``text`` and ``part`` differently.
 * Held back are, in TEXT, a proper prefix of some ``"name"`` that the piece ends with (``_held``); in OPENING and STRING
-  the bytes from the value's first on (``_head``); in LIST its text; in TAIL the bytes behind the base64, unless the
+  the bytes from the value's first on; in LIST its text; in TAIL the bytes behind the base64, unless the
   sink wants them as text. Nothing held is joined to a whole next piece, and nothing is searched twice but the few bytes
   of an opening that turns out to be none.
 * White space between tokens may be of any length and is consumed where it stands.
@@ -30,25 +30,25 @@ Invariants:
 from __future__ import annotations
 
 import enum
-import re
 from typing import Final
 
 from ndwire._errors import LimitExceeded
-from ndwire._lists import ListText, Verdict
+from ndwire._lists import ListText, Verdict, is_flat
 from ndwire._npy import MAGIC_BASE64
+from ndwire._opening import Opening
 from ndwire._registry import Entry, Registry
 from ndwire._sink import BlobWire, Data, Sink
-from ndwire._strings import odd_backslashes
+from ndwire._strings import odd_backslashes, skip_space
 from ndwire._tail import TAIL_WINDOW, Tail
 
 _QUOTE: Final = ord('"')
 _COLON: Final = ord(":")
 _BACKSLASH: Final = ord("\\")
 _BRACE: Final = ord("{")
-_SPACE: Final = re.compile(rb"[ \t\n\r]*")
-_OPENING: Final = (b"{", b'"data"', b":", b'"')
 _NPY_STRING: Final = b'"' + MAGIC_BASE64
 
+# Longer lists are collected, window by window.
+_SHORT_LIST: Final = 4 << 10
 # So much base64 is searched for its closing quote, and then decoded, while it is in the cache.
 _WINDOW: Final = 256 << 10
 
@@ -83,13 +83,12 @@ class Scanner:
         "_held",
         "_list",
         "_list_bytes",
-        "_matched",
         "_offset",
+        "_opening",
         "_previous",
         "_registry",
         "_sink",
         "_slashes",
-        "_stage",
         "_state",
         "_tail",
         "_tail_bytes",
@@ -106,19 +105,18 @@ class Scanner:
         self._base = 0  # the body's offset of the piece's first byte
         self._previous = 0  # the byte before the piece
         self._held = b""
-        self._head = bytearray()  # in OPENING and STRING: what is there of the value's beginning
+        self._head = bytearray()  # in STRING: what is there of the magic
+        self._opening = Opening()
         self._list: ListText | None = None
         self._wire: BlobWire = "envelope"
         self._entry: Entry | None = None
         self._offset = 0  # of the value that is being read
-        self._stage = 0  # in OPENING: the token that is expected, and how much of it is there
-        self._matched = 0
         self._slashes = 0  # backslashes that the last piece of a string ended with
         self._tail = Tail()
         self._tail_offset = 0
 
     @property
-    def offset(self) -> int:
+    def n_bytes(self) -> int:
         """The number of bytes fed."""
         return self._base
 
@@ -138,7 +136,7 @@ class Scanner:
         elif self._list is not None:
             self._let_go(self._list)
         else:
-            held = bytes(self._head) if self._state in (State.OPENING, State.STRING) else self._held
+            held = {State.OPENING: self._opening.head, State.STRING: self._head}.get(self._state, self._held)
             self._sink.text(held, 0, len(held))
 
     def _scan(self, data: Data) -> None:
@@ -161,7 +159,7 @@ class Scanner:
                 case State.STRING:
                     i = self._string(data, i, n)
                 case _:
-                    i = self._opening(data, i, n)
+                    i = self._read_opening(data, i, n)
 
     def _text(self, data: Data, i: int, n: int) -> int:
         """Search plain text; take envelopes that stand there whole in one go."""
@@ -188,8 +186,18 @@ class Scanner:
                     continue
                 self._open("envelope", entry, bytes(data[opening:i]), self._base + opening)
                 return i
+            colon = match.end(2) >= 0
+            if colon and entry.reads_lists and data.startswith(b"[", i):
+                # A short, flat list that stands there whole.
+                end = data.find(b"]", i, min(i + _SHORT_LIST, i + self._list_bytes)) + 1
+                text = bytes(data[i:end])
+                if end and is_flat(text):
+                    sink.text(data, passed, i)
+                    passed = end if sink.numbers(entry, text, None, self._base + i) else i
+                    i = end
+                    continue
             self._entry = entry
-            if match.end(2) < 0:
+            if not colon:
                 self._state = State.AFTER_NAME
                 i = match.end(1) + 1
             elif i < n and (opening >= 0 or data[i] not in entry.openers):
@@ -200,17 +208,11 @@ class Scanner:
                 self._state = State.BEFORE_VALUE
             sink.text(data, passed, i)
             return i
-        held = self._prefix_at_end(data, i, n)
+        held = self._registry.prefix_at_end(data, i, n)
+        if held < n and (data[held - 1] if held else self._previous) == _BACKSLASH:
+            held = n
         sink.text(data, passed, held)
         self._held = bytes(data[held:n])
-        return n
-
-    def _prefix_at_end(self, data: Data, i: int, n: int) -> int:
-        """Return where a proper prefix of some ``"name"`` begins that the text ends with; ``n`` if there is none."""
-        quote = data.rfind(b'"', max(i, n - self._registry.longest + 1), n)
-        if quote >= 0 and bytes(data[quote:n]) in self._registry.prefixes:
-            before = data[quote - 1] if quote else self._previous
-            return n if before == _BACKSLASH else quote
         return n
 
     def _resume(self, data: Data, i: int, n: int) -> int:
@@ -234,7 +236,7 @@ class Scanner:
         return end
 
     def _after_name(self, data: Data, i: int, n: int) -> int:
-        j = _skip_space(data, i)
+        j = skip_space(data, i)
         self._state = State.AFTER_NAME if j == n else State.TEXT
         if j < n and data[j] == _COLON:
             self._state = State.BEFORE_VALUE
@@ -243,7 +245,7 @@ class Scanner:
         return j
 
     def _before_value(self, data: Data, i: int, n: int) -> int:
-        j = _skip_space(data, i)
+        j = skip_space(data, i)
         self._sink.text(data, i, j)
         entry = self._entry
         if j == n or entry is None:
@@ -252,10 +254,10 @@ class Scanner:
         first = data[j]
         if first in entry.openers:
             self._offset = self._base + j
-            self._stage = self._matched = 0
             self._head.clear()
             if first == _BRACE:
                 self._state = State.OPENING
+                self._opening = Opening()
             elif first == _QUOTE:
                 self._state = State.STRING
             else:
@@ -298,8 +300,12 @@ class Scanner:
             return i
         self._list = None
         self._state = State.TEXT
-        if verdict is Verdict.ORDINARY or not self._sink.numbers(entry, text, self._offset):
+        if verdict is Verdict.ORDINARY:
             self._let_go(text)
+            return i
+        whole = text.text()
+        if not self._sink.numbers(entry, whole, None if text.flat else text.skeleton(), self._offset):
+            self._sink.text(whole, 0, len(whole))
         return i
 
     def _let_go(self, text: ListText) -> None:
@@ -307,35 +313,18 @@ class Scanner:
         for piece in text.drain():
             self._sink.text(piece, 0, len(piece))
 
-    def _opening(self, data: Data, i: int, n: int) -> int:
-        """Compare what follows the name with the opening of an envelope, token by token."""
-        head = self._head
-        while i < n:
-            if self._stage and not self._matched:
-                j = _skip_space(data, i)
-                head += data[i:j]
-                i = j
-                if i == n:
-                    break
-            token = _OPENING[self._stage]
-            want = token[self._matched : self._matched + n - i]
-            if data[i : i + len(want)] != want:
-                self._no_envelope(data, i)
-                return i
-            head += want
-            i += len(want)
-            self._matched += len(want)
-            if self._matched == len(token):
-                self._matched = 0
-                self._stage += 1
-                if self._stage == len(_OPENING):
-                    self._open("envelope", self._entry, bytes(head), self._offset)
-                    return i
+    def _read_opening(self, data: Data, i: int, n: int) -> int:
+        """Find out whether an object opens as an envelope."""
+        i, verdict = self._opening.take(data, i, n)
+        if verdict is Verdict.COMPLETE:
+            self._open("envelope", self._entry, bytes(self._opening.head), self._offset)
+        elif verdict is Verdict.ORDINARY:
+            self._no_envelope(data, i)
         return i
 
     def _no_envelope(self, data: Data, i: int) -> None:
         """The object opens otherwise: its brace goes out as text, and what was held behind it is searched."""
-        rest = bytes(self._head[1:])
+        rest = bytes(self._opening.head[1:])
         self._sink.text(b"{", 0, 1)
         if (rest.lstrip(b" \t\n\r") or data[i : i + 1])[:1] == b'"':
             self._sink.suspect()
@@ -402,8 +391,3 @@ class Scanner:
         if done:
             self._sink.end(bytes(tail.text), self._tail_offset)
         return j
-
-
-def _skip_space(data: Data, i: int) -> int:
-    match = _SPACE.match(data, i)
-    return match.end() if match else i

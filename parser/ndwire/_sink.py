@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from ndwire._lists import ListText
 from ndwire._registry import Entry
 
 Data = bytes | bytearray
@@ -45,8 +44,11 @@ class Sink(Protocol):
         """
         ...
 
-    def numbers(self, entry: Entry, text: ListText, offset: int) -> bool:
-        """A complete list of numbers and brackets. False: it is no array, and comes again as text."""
+    def numbers(self, entry: Entry, text: Data, skeleton: Data | None, offset: int) -> bool:
+        """A complete list without strings and objects in it. False: it is no array, and comes again as text.
+
+        The skeleton is the text without the characters of numbers; None for a list without lists in it.
+        """
         ...
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:

@@ -1,9 +1,11 @@
-"""Backslashes in JSON strings that come in pieces."""
+"""White space between tokens, and backslashes in strings, of JSON text that comes in pieces."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+_SPACE: Final = re.compile(rb"[ \t\n\r]*")
 _BACKSLASH: Final = ord("\\")
 
 
@@ -20,3 +22,9 @@ def odd_backslashes(data: bytes | bytearray, i: int, j: int, carried: int) -> in
         return 0
     run = j - i - len(bytes(data[i:j]).rstrip(b"\\"))
     return (run + (carried if run == j - i else 0)) % 2
+
+
+def skip_space(data: bytes | bytearray, i: int) -> int:
+    """Return the index of the first byte from ``i`` on that is no JSON white space."""
+    match = _SPACE.match(data, i)
+    return match.end() if match else i

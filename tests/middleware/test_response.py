@@ -8,6 +8,7 @@ import anyio
 import numpy as np
 import orjson
 import pytest
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.responses import Response
@@ -213,6 +214,24 @@ def test_in_an_app(client: TestClient) -> None:
     assert loads(response.content, [A])["a"].array.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert client.get("/").json() == {"a": [[0, 1, 2], [3, 4, 5]], "b": [1]}
     assert client.head("/").content == b""
+
+
+def test_in_fastapi() -> None:
+    app = FastAPI()
+
+    @app.get("/returned")
+    def returned() -> NDArrayResponse:
+        return NDArrayResponse(SMALL)
+
+    @app.get("/class", response_class=NDArrayResponse)
+    async def by_class() -> Any:
+        return NDArrayResponse({"a": LARGE}, when="always")
+
+    with TestClient(app) as client:
+        asked = client.get("/returned", headers={"Prefer": "ndarray=envelope"})
+        assert loads(asked.content, [A])["a"].sidecar == {"start": 1}
+        assert client.get("/returned").json() == {"a": [[0, 1, 2], [3, 4, 5]], "b": [1]}
+        assert np.array_equal(loads(client.get("/class").content, [A])["a"].array, LARGE)
 
 
 @pytest.mark.parametrize("content", [SMALL, {"a": Packed(LARGE, {})}])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ndwire import Field, Limits, Parser, loads
-from ndwire._registry import Registry, registry_of
+from ndwire._registry import registry_of
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,12 @@ def test_a_check_that_cannot_be_hashed_still_works() -> None:
         def __call__(self, array: Any) -> None:
             raise ValueError("no")
 
-    assert isinstance(registry_of([Field("x", check=Check())]), Registry)
+    check = Check()
+    registry = registry_of([Field("x", check=check)])
+    assert registry is registry_of([Field("x", check=check)])
+    assert registry is not registry_of([Field("x", check=Check())])
+    with pytest.raises(TypeError, match="not of list"):
+        Parser([["x"]])  # type: ignore[list-item]  # the point of the test
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "1", None])

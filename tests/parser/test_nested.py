@@ -56,7 +56,10 @@ def lists(draw: st.DrawFn) -> Any:
 
 
 @settings(max_examples=300, deadline=None)
-@given(lists(), st.sampled_from([None, ("uint8", "int16", "int64"), ("float32",), ("int32", "float64"), ("float16",)]))
+@given(
+    lists(),
+    st.sampled_from([None, ("uint8", "int16", "int64"), ("float32",), ("int32", "float64"), ("float16", "float32")]),
+)
 def test_lists_are_read_as_the_rules_say(value: Any, dtypes: Any) -> None:
     for simd, worth in ((SIMDJSON, 0), (None, 0), (None, 1 << 20)):
         with pytest.MonkeyPatch.context() as patch:
@@ -104,6 +107,30 @@ def test_soup_is_read_as_orjson_reads_it(text: str) -> None:
     if result.error is None:
         expected = rectangle(document["x"], X)
         assert result.document == {"x": document["x"] if expected is None else plain(expected)}
+
+
+@pytest.mark.parametrize(
+    ("text", "dtypes", "expected"),
+    [
+        ("[0.1,0.2,70000.5,0.3]", ("float16", "float32"), "float32"),
+        ("[0.1,0.2,70000.5,1e200,0.3]", ("float16", "float32", "float64"), "float64"),
+        ("[1,2,300,4]", ("uint8", "int16"), "int16"),
+        ("[200,2,-1,4]", ("uint8", "int8", "int16"), "int16"),
+        ("[1,300,70000,16777217]", ("uint8", "int16", "float32"), "float32"),
+        ("[[1,2],[300,4],[5,-6]]", ("uint8", "uint16", "int32"), "int32"),
+        ("[1,70000,2]", ("uint8", "float16"), None),
+        ("[1,70000,2,x]", ("uint8",), "malformed"),
+    ],
+)
+def test_a_list_moves_on_to_the_next_dtype(text: str, dtypes: tuple[str, ...], expected: Any, reader: str) -> None:
+    result = lawful(b'{"x":' + text.encode() + b"}", [Field("x", dtypes=dtypes)])
+    if expected == "malformed":
+        assert result.error is MalformedJSON
+    elif expected is None:
+        assert result.error is MalformedArray
+    else:
+        values = np.array(json.loads(text), np.float64).astype(expected)
+        assert result.document == {"x": plain(values)}
 
 
 def test_integers_at_the_edges_of_64_bits(reader: str) -> None:

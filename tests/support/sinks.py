@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ndwire._lists import ListText
 from ndwire._registry import Registry
 from ndwire._scanner import Scanner
 from ndwire._sink import BlobWire, Data
@@ -47,17 +46,13 @@ class Recorder:
     def whole(self, entry: Any, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
         return False
 
-    def numbers(self, entry: Any, text: ListText, offset: int) -> bool:
+    def numbers(self, entry: Any, text: Data, skeleton: Data | None, offset: int) -> bool:
         assert offset == len(self.body)
-        whole = text.text()
-        assert text.flat == (whole.count(b"[") == 1)
-        skeleton = b"" if text.flat else text.skeleton()
-        assert skeleton == (b"" if text.flat else whole.translate(None, b"0123456789+-.eE \t\n\r"))
+        flat = text.count(b"[") == 1
+        assert skeleton == (None if flat else text.translate(None, b"0123456789+-.eE \t\n\r"))
         if self.takes_lists:
-            self.told.append(("numbers", offset, bytes(whole)))
-            self.body += whole
-        else:
-            text.restore(whole)
+            self.told.append(("numbers", offset, bytes(text)))
+            self.body += text
         return self.takes_lists
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
