@@ -19,7 +19,7 @@ from ndwire._errors import (
 from ndwire._field import Field, Packed, Wire
 from ndwire._framing import ServerSentEvent
 from ndwire._limits import Limits
-from ndwire._parser import Parser, loads
+from ndwire._parser import Parser, ReadOptions, loads
 from ndwire._streams import (
     aiter_ndjson,
     aiter_sse,
@@ -46,6 +46,7 @@ __all__ = [
     "MalformedJSON",
     "Packed",
     "Parser",
+    "ReadOptions",
     "ServerSentEvent",
     "Wire",
     "WireError",

@@ -13,7 +13,7 @@ Rules of the state machine:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 import orjson
 
@@ -32,6 +32,14 @@ JSONLoads = Callable[[Any], Any]
 _DEFAULT_LIMITS: Final = Limits()
 # Other views than bytes and bytearray are copied, so much at a time.
 _VIEW_WINDOW: Final = 1 << 20
+
+
+class ReadOptions(TypedDict, total=False):
+    """What every reading function passes on to ``Parser``, which documents it."""
+
+    allocate: Allocate | None
+    limits: Limits
+    json_loads: JSONLoads
 
 
 class Parser:
@@ -176,22 +184,13 @@ def _feed_view(scanner: Scanner, view: memoryview) -> None:
         scanner.feed(bytes(octets[start : start + _VIEW_WINDOW]))
 
 
-def loads(
-    body: BytesLike,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-) -> Any:
+def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Any:
     """Read a complete body.
 
     Args:
         body: The bytes of a JSON document.
         fields: The registered fields.
-        allocate: As for ``Parser``.
-        limits: As for ``Parser``.
-        json_loads: As for ``Parser``.
+        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``.
 
     Returns:
         The document, with arrays where the registered names hold them.
@@ -204,16 +203,14 @@ def loads(
     if (
         isinstance(body, (bytes, bytearray))
         and registry.token.search(body) is None
-        and len(body) <= limits.remainder_bytes
+        and len(body) <= options.get("limits", _DEFAULT_LIMITS).remainder_bytes
         and (not registry.packed or registry.escapes.search(body) is None)
     ):
         try:
-            return json_loads(body)
+            return options.get("json_loads", orjson.loads)(body)
         except ValueError as exc:
             raise json_fault(body, exc, locate=int, body_length=len(body)) from exc
-    parser = Parser(
-        registry.fields, content_length=_n_bytes(body), allocate=allocate, limits=limits, json_loads=json_loads
-    )
+    parser = Parser(registry.fields, content_length=_n_bytes(body), **options)
     parser.feed(body)
     return parser.close()
 

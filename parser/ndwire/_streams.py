@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import Any, Final
-
-import orjson
+from typing import Any, Unpack
 
 from ndwire import _responses
-from ndwire._buffers import Allocate
 from ndwire._field import Field
 from ndwire._framing import NDJSON, EventStream, Framing
-from ndwire._limits import Limits
-from ndwire._parser import BytesLike, JSONLoads, Parser
-
-_DEFAULT_LIMITS: Final = Limits()
+from ndwire._parser import BytesLike, Parser, ReadOptions
 
 
 def load(
@@ -23,9 +17,7 @@ def load(
     fields: Iterable[Field],
     *,
     content_length: int | None = None,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
+    **options: Unpack[ReadOptions],
 ) -> Any:
     """Read a body that comes in chunks; the arrays are decoded while they arrive.
 
@@ -33,9 +25,7 @@ def load(
         chunks: Pieces of the body, of any size.
         fields: The registered fields.
         content_length: As for ``Parser``.
-        allocate: As for ``Parser``.
-        limits: As for ``Parser``.
-        json_loads: As for ``Parser``.
+        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``.
 
     Returns:
         The document, with arrays where the registered names hold them.
@@ -43,7 +33,7 @@ def load(
     Raises:
         WireError: The body is broken or ended early.
     """
-    parser = Parser(fields, content_length=content_length, allocate=allocate, limits=limits, json_loads=json_loads)
+    parser = Parser(fields, content_length=content_length, **options)
     for chunk in chunks:
         parser.feed(chunk)
     return parser.close()
@@ -54,25 +44,16 @@ async def aload(
     fields: Iterable[Field],
     *,
     content_length: int | None = None,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
+    **options: Unpack[ReadOptions],
 ) -> Any:
     """Read a body that comes in chunks, asynchronously. See ``load``."""
-    parser = Parser(fields, content_length=content_length, allocate=allocate, limits=limits, json_loads=json_loads)
+    parser = Parser(fields, content_length=content_length, **options)
     async for chunk in chunks:
         parser.feed(chunk)
     return parser.close()
 
 
-def load_response(
-    response: Any,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-) -> Any:
+def load_response(response: Any, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Any:
     """Read the body of a response while it arrives.
 
     The status is the caller's business and is not looked at: a gateway's error page is a retryable ``MalformedJSON``.
@@ -82,9 +63,7 @@ def load_response(
             stream it is decoded while it arrives; one that was read already works too. Compressed bodies are unpacked
             by the client.
         fields: The registered fields.
-        allocate: As for ``Parser``.
-        limits: As for ``Parser``.
-        json_loads: As for ``Parser``.
+        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``.
 
     Returns:
         The document, with arrays where the registered names hold them.
@@ -93,46 +72,19 @@ def load_response(
         WireError: The body is broken or ended early.
         TypeError: A response of no client that is known here.
     """
-    return load(
-        _responses.chunks(response),
-        fields,
-        content_length=_responses.body_length(response),
-        allocate=allocate,
-        limits=limits,
-        json_loads=json_loads,
-    )
+    return load(_responses.chunks(response), fields, content_length=_responses.body_length(response), **options)
 
 
-async def aload_response(
-    response: Any,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-) -> Any:
+async def aload_response(response: Any, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Any:
     """Read the body of an asynchronous response while it arrives.
 
     It is one of httpx, httpx2, aiohttp, niquests or the OpenAI SDK. See ``load_response``.
     """
-    return await aload(
-        _responses.achunks(response),
-        fields,
-        content_length=_responses.body_length(response),
-        allocate=allocate,
-        limits=limits,
-        json_loads=json_loads,
-    )
+    return await aload(_responses.achunks(response), fields, content_length=_responses.body_length(response), **options)
 
 
 def iter_sse(
-    source: Any,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-    events: bool = False,
+    source: Any, fields: Iterable[Field], *, events: bool = False, **options: Unpack[ReadOptions]
 ) -> Iterator[Any]:
     """Read a stream of server-sent events; arrays are decoded while their event arrives.
 
@@ -141,10 +93,8 @@ def iter_sse(
     Args:
         source: A response as for ``load_response``, or an iterable of chunks.
         fields: The registered fields.
-        allocate: As for ``Parser``.
-        limits: As for ``Parser``, for each event.
-        json_loads: As for ``Parser``.
         events: Whether to give ``ServerSentEvent(data, event, id)``, whose ``data`` is the document.
+        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``, for each event.
 
     Yields:
         The document of each event, as soon as it is complete.
@@ -154,38 +104,23 @@ def iter_sse(
 
     Source: WHATWG HTML, section 9.2.
     """
-    return _documents(EventStream(_factory(fields, allocate, limits, json_loads), events=events), source)
+    return _documents(EventStream(_factory(fields, options), events=events), source)
 
 
 def aiter_sse(
-    source: Any,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-    events: bool = False,
+    source: Any, fields: Iterable[Field], *, events: bool = False, **options: Unpack[ReadOptions]
 ) -> AsyncIterator[Any]:
     """Read a stream of server-sent events, asynchronously. See ``iter_sse``."""
-    return _adocuments(EventStream(_factory(fields, allocate, limits, json_loads), events=events), source)
+    return _adocuments(EventStream(_factory(fields, options), events=events), source)
 
 
-def iter_ndjson(
-    source: Any,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-) -> Iterator[Any]:
+def iter_ndjson(source: Any, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Iterator[Any]:
     """Read a stream of one document per line; arrays are decoded while their line arrives. Blank lines are skipped.
 
     Args:
         source: A response as for ``load_response``, or an iterable of chunks.
         fields: The registered fields.
-        allocate: As for ``Parser``.
-        limits: As for ``Parser``, for each line.
-        json_loads: As for ``Parser``.
+        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``, for each line.
 
     Yields:
         A document, as soon as its line is complete.
@@ -193,25 +128,16 @@ def iter_ndjson(
     Raises:
         WireError: A line is broken, or the stream ends within one. The offset counts the bytes of the line.
     """
-    return _documents(NDJSON(_factory(fields, allocate, limits, json_loads)), source)
+    return _documents(NDJSON(_factory(fields, options)), source)
 
 
-def aiter_ndjson(
-    source: Any,
-    fields: Iterable[Field],
-    *,
-    allocate: Allocate | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-    json_loads: JSONLoads = orjson.loads,
-) -> AsyncIterator[Any]:
+def aiter_ndjson(source: Any, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> AsyncIterator[Any]:
     """Read a stream of one document per line, asynchronously. See ``iter_ndjson``."""
-    return _adocuments(NDJSON(_factory(fields, allocate, limits, json_loads)), source)
+    return _adocuments(NDJSON(_factory(fields, options)), source)
 
 
-def _factory(
-    fields: Iterable[Field], allocate: Allocate | None, limits: Limits, json_loads: JSONLoads
-) -> functools.partial[Parser]:
-    return functools.partial(Parser, tuple(fields), allocate=allocate, limits=limits, json_loads=json_loads)
+def _factory(fields: Iterable[Field], options: ReadOptions) -> functools.partial[Parser]:
+    return functools.partial(Parser, tuple(fields), **options)
 
 
 def _documents(framing: Framing, source: Any) -> Iterator[Any]:

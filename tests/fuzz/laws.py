@@ -120,5 +120,8 @@ def rectangle(value: list[Any], field: Field) -> NDArray[Any] | None:
             if all(type(number) is int and info.min <= number <= info.max for number in numbers):
                 return np.array(numbers, dtype).reshape(shape)
         elif dtype.kind == "f":
-            return np.array([float(number) for number in numbers]).astype(dtype).reshape(shape)
+            with np.errstate(over="ignore"):
+                floats = np.array([float(number) for number in numbers]).astype(dtype)
+            if np.isfinite(floats).all():
+                return floats.reshape(shape)
     raise AssertionError("no dtype fits, and nothing was raised")

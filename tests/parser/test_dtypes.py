@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import numpy as np
 import pytest
 
 from ndwire import Field, _assembler, _dtypes, _envelope, loads
+from support.modules import without
 
 
 def test_the_table_is_looked_up_whatever_the_byte_order() -> None:
@@ -19,12 +17,7 @@ def test_the_table_is_looked_up_whatever_the_byte_order() -> None:
 
 
 def test_without_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    spec = importlib.util.spec_from_file_location("ndwire_dtypes_again", _dtypes.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = without("ml_dtypes", _dtypes, monkeypatch)
     assert "bfloat16" not in module.DTYPES
     assert "float16" in module.DTYPES
 
