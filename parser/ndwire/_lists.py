@@ -14,9 +14,10 @@ import enum
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 _NUMBERS: Final = b"0123456789+-.eE \t\n\r"
 _NO_BRACKETS: Final = bytes(octet for octet in range(256) if octet not in b"[]")
@@ -117,8 +118,8 @@ class ListText:
                     return number
             self._depth = depth
             return None
-        steps = 92 - np.frombuffer(brackets, np.uint8).astype(np.int32)
-        depths = np.cumsum(steps, out=steps)
+        steps: NDArray[Any] = 92 - np.frombuffer(brackets, np.uint8).astype(np.int32)
+        depths: NDArray[Any] = np.cumsum(steps, out=steps)
         if depth + int(depths.min()) > 0:
             self._depth = depth + int(depths[-1])
             return None
