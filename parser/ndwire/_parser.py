@@ -203,11 +203,11 @@ def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOption
     if (
         isinstance(body, (bytes, bytearray))
         and registry.token.search(body) is None
-        and len(body) <= options.get("limits", _DEFAULT_LIMITS).remainder_bytes
         and (not registry.packed or registry.escapes.search(body) is None)
+        and len(body) <= options.get("limits", _DEFAULT_LIMITS).remainder_bytes
     ):
         try:
-            return options.get("json_loads", orjson.loads)(body)
+            return options["json_loads"](body) if "json_loads" in options else orjson.loads(body)
         except ValueError as exc:
             raise json_fault(body, exc, locate=int, body_length=len(body)) from exc
     parser = Parser(registry.fields, content_length=_n_bytes(body), **options)

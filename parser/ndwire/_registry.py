@@ -114,12 +114,19 @@ def registry_of(fields: Iterable[Field]) -> Registry:
         TypeError: Something in it is no ``Field``.
         ValueError: A name stands in it twice.
     """
-    fields = fields if type(fields) is tuple else tuple(fields)
+    last, registry = _last[0]
+    if fields is last:
+        return registry
+    frozen = fields if type(fields) is tuple else tuple(fields)
     try:
-        return _compiled(fields)
+        registry = _compiled(frozen)
     except TypeError:
         # Something that cannot be hashed is no field: Registry says so.
-        return Registry(fields)
+        return Registry(frozen)
+    _last[0] = (frozen, registry)
+    return registry
 
 
 _compiled = functools.lru_cache(maxsize=256)(Registry)
+# The last tuple that was looked up: tiny bodies come with the same one again and again.
+_last: Final[list[tuple[tuple[Field, ...], Registry]]] = [((), Registry(()))]
