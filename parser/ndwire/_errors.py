@@ -69,3 +69,8 @@ class LayoutDrift(ContractError):
 
 class LimitExceeded(WireError):
     """The body holds more than the caller's ``Limits`` allow."""
+
+
+def copied(error: WireError) -> WireError:
+    """Return an equal error without traceback and cause, to be kept, or raised again."""
+    return type(error)(error.message, offset=error.offset)

@@ -1,8 +1,8 @@
 """Streams of documents: server-sent events and NDJSON, sans-IO.
 
-Both cut a stream into documents. One that lies whole within a chunk is read in one call; one that goes on in the next
-chunk gets a parser of its own, so that its arrays are decoded while it arrives. Documents that were complete before a
-fault are given out first, and the next call raises.
+Both cut a stream into documents. Each has a parser of its own; one that goes on in the next chunk is fed what is there
+before the chunk goes, so that its arrays are decoded while it arrives. Documents that were complete before a fault are
+given out first, and the next call raises.
 
 Source: the WHATWG HTML standard, section 9.2 (event streams): lines end with CR, LF or CRLF, a byte order mark is
 skipped, several ``data`` lines are joined by LF, a blank line ends the event.
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from ndwire._errors import WireError
+from ndwire._errors import WireError, copied
 from ndwire._parser import BytesLike, Parser
 
 _LF: Final = ord("\n")
@@ -129,12 +129,12 @@ class Framing(abc.ABC):
 
     def _guarded(self, work: Callable[[], None], out: list[Any]) -> list[Any]:
         if self._failure is not None:
-            raise type(self._failure)(self._failure.message, offset=self._failure.offset)
+            raise copied(self._failure)
         if not self.done:
             try:
                 work()
             except WireError as error:
-                self._failure = type(error)(error.message, offset=error.offset)
+                self._failure = copied(error)
                 if not out:
                     raise
         return out

@@ -32,7 +32,7 @@ _FEW: Final = 48
 
 
 class Verdict(enum.Enum):
-    """What is known of a list."""
+    """What is known of a value that is still coming."""
 
     OPEN = enum.auto()
     COMPLETE = enum.auto()
@@ -66,10 +66,9 @@ class ListText:
         while i < n:
             stop = min(i + window, n)
             window = _WINDOW
-            end, verdict = self._flat_window(data, i, stop) if self.flat else (stop, Verdict.OPEN)
-            piece = bytes(data[i:end])
-            if not self.flat:
-                piece, verdict = self._window(bytes(data[i:stop]))
+            piece = bytes(data[i:stop])
+            flat = self._flat_window(piece) if self.flat else None
+            piece, verdict = flat or self._window(piece)
             _append(self._runs, piece)
             self.n_bytes += len(piece)
             i += len(piece)
@@ -77,19 +76,20 @@ class ListText:
                 return i, verdict
         return i, Verdict.OPEN
 
-    def _flat_window(self, data: bytes | bytearray, i: int, stop: int) -> tuple[int, Verdict]:
-        """Look for the end of a list that has shown no second bracket; find out if it has one."""
-        close = data.find(b"]", i, stop)
-        end, verdict = (stop, Verdict.OPEN) if close < 0 else (close + 1, Verdict.COMPLETE)
+    def _flat_window(self, piece: bytes) -> tuple[bytes, Verdict] | None:
+        """Look for the end of a list that has shown no second bracket; None if the window holds one."""
+        close = piece.find(b"]")
+        end, verdict = (len(piece), Verdict.OPEN) if close < 0 else (close + 1, Verdict.COMPLETE)
         for strange in _STRANGE:
-            at = data.find(strange, i, end)
+            at = piece.find(strange, 0, end)
             if at >= 0:
                 end, verdict = at, Verdict.ORDINARY
-        if data.find(b"[", i if self.n_bytes else i + 1, end) >= 0:
-            self.flat = False
-            self._depth = 1 if self.n_bytes else 0
-            self._skeletons = [run.translate(None, _NUMBERS) for run in self._runs]
-        return end, verdict
+        if piece.find(b"[", 0 if self.n_bytes else 1, end) < 0:
+            return piece[:end], verdict
+        self.flat = False
+        self._depth = 1 if self.n_bytes else 0
+        self._skeletons = [run.translate(None, _NUMBERS) for run in self._runs]
+        return None
 
     def _window(self, piece: bytes) -> tuple[bytes, Verdict]:
         """Count the brackets of a window; return what of it belongs to the list."""

@@ -19,7 +19,7 @@ import orjson
 
 from ndwire._assembler import ArrayReady, Assembler
 from ndwire._buffers import Allocate
-from ndwire._errors import IncompleteBody, WireError
+from ndwire._errors import IncompleteBody, WireError, copied
 from ndwire._faults import json_fault
 from ndwire._field import Field
 from ndwire._limits import Limits
@@ -158,7 +158,7 @@ class Parser:
         if self._failure is not None:
             failure = self._failure
             if isinstance(failure, WireError):
-                raise type(failure)(failure.message, offset=failure.offset) from failure.__cause__
+                raise copied(failure) from failure.__cause__
             raise RuntimeError(str(failure))
         # Only close() and failing clear them.
         assert self._scanner is not None
@@ -166,7 +166,7 @@ class Parser:
         return self._scanner, self._assembler
 
     def _fail(self, error: WireError, *, deferred: bool = False) -> None:
-        self._failure = type(error)(error.message, offset=error.offset)
+        self._failure = copied(error)
         if deferred and error.__cause__ is not None:
             self._failure.__cause__ = error.__cause__.with_traceback(None)
             self._failure.__cause__.__context__ = None
