@@ -18,8 +18,10 @@ from ndwire._errors import (
 )
 from ndwire._field import Field, Packed, Wire
 from ndwire._framing import ServerSentEvent
+from ndwire._held import Held, Rendered
 from ndwire._limits import Limits
 from ndwire._parser import Parser, ReadOptions, loads
+from ndwire._rewriter import Rewriter, rewrite
 from ndwire._streams import (
     aiter_ndjson,
     aiter_sse,
@@ -38,6 +40,7 @@ __all__ = [
     "ContractError",
     "Dump",
     "Field",
+    "Held",
     "IncompleteBody",
     "LayoutDrift",
     "LimitExceeded",
@@ -47,6 +50,8 @@ __all__ = [
     "Packed",
     "Parser",
     "ReadOptions",
+    "Rendered",
+    "Rewriter",
     "ServerSentEvent",
     "Wire",
     "WireError",
@@ -62,5 +67,6 @@ __all__ = [
     "load_response",
     "loads",
     "pack_ndarray",
+    "rewrite",
     "unpack_ndarray",
 ]

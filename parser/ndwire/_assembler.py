@@ -22,9 +22,10 @@ from ndwire._dtypes import BIG_ENDIAN_HOST
 from ndwire._envelope import build, check_size, parse_tail, read_tail
 from ndwire._errors import ContractError, IncompleteBody, LimitExceeded
 from ndwire._faults import json_fault
-from ndwire._field import Packed, run_check
+from ndwire._field import Field, Packed, run_check
 from ndwire._limits import Limits
-from ndwire._nested import read_list
+from ndwire._lists import FlatKind
+from ndwire._nested import read_flat, read_list
 from ndwire._npy import NpyBuffer
 from ndwire._raw import raw_meta, raw_size
 from ndwire._registry import Entry, Meta, Registry
@@ -171,11 +172,11 @@ class Assembler:
         self._buffer = self._decoder = None
         self._position = tail_offset + len(tail)
         if isinstance(buffer, NpyBuffer):
-            self._add(entry, buffer.finish(), {}, offset, buffer.n_bytes)
+            self._add(field, buffer.finish(), {}, offset, buffer.n_bytes)
             return
         if not tail:
             raw = raw_meta(field, buffer.size, self._limits, offset)
-            self._add(entry, build(field, raw, buffer.finish(), offset), {}, offset, buffer.size)
+            self._add(field, build(field, raw, buffer.finish(), offset), {}, offset, buffer.size)
             return
         self._count_text(len(tail), offset)
         known: Meta | None = entry.tails.get(tail)
@@ -186,7 +187,7 @@ class Assembler:
         array = build(field, meta, buffer.finish(), offset)
         if known is None and len(tail) <= _CACHED_TAIL_BYTES and _SCALARS.issuperset(map(type, meta.sidecar.values())):
             entry.remember(tail, meta)
-        self._add(entry, array, meta.sidecar.copy(), offset, buffer.size)
+        self._add(field, array, meta.sidecar.copy(), offset, buffer.size)
 
     def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
         # The general way, in one step, for what is known to go well; whatever is not goes the general way.
@@ -214,12 +215,20 @@ class Assembler:
         offset = self._position
         self._position = offset + end - opening
         array: NDArray[Any] = np.ndarray(meta.shape, meta.dtype, memory)
-        self._add(entry, array, meta.sidecar.copy(), offset, n_bytes)
+        self._add(entry.field, array, meta.sidecar.copy(), offset, n_bytes)
         return True
 
-    def numbers(self, entry: Entry, text: Data, skeleton: Data | None, offset: int) -> bool:
-        field, limits = entry.field, self._limits
-        array = read_list(field, text, skeleton, limits, offset)
+    def numbers(self, entry: Entry, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
+        array = read_list(entry.field, runs, skeletons, self._limits, offset)
+        return self._take_list(entry.field, array, sum(map(len, runs)), offset)
+
+    def flat(self, entry: Entry, text: bytes, kind: FlatKind, offset: int) -> bool:
+        array = read_flat(entry.field, text, kind, self._limits, offset)
+        return self._take_list(entry.field, array, len(text), offset)
+
+    def _take_list(self, field: Field, array: NDArray[Any] | None, n_bytes: int, offset: int) -> bool:
+        """Take the array that a list of ``n_bytes`` bytes is; False if it is none."""
+        limits = self._limits
         if array is None:
             return False
         self._count_array(offset)
@@ -232,8 +241,8 @@ class Assembler:
             target[...] = array
             array = target
         run_check(field, array, offset)
-        self._position += len(text)
-        self._add(entry, array, {}, offset, array.nbytes)
+        self._position += n_bytes
+        self._add(field, array, {}, offset, array.nbytes)
         return True
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
@@ -262,9 +271,8 @@ class Assembler:
         self._cuts.append(_Cut(len(self._remainder), len(replacement), begin, end))
         self._remainder += replacement
 
-    def _add(self, entry: Entry, array: NDArray[Any], sidecar: dict[str, Any], offset: int, n_bytes: int) -> None:
+    def _add(self, field: Field, array: NDArray[Any], sidecar: dict[str, Any], offset: int, n_bytes: int) -> None:
         ordinal = len(self._values)
-        field = entry.field
         self._total += n_bytes
         self._values.append(Packed(array, sidecar) if field.sidecar else array)
         self._ready.append(ArrayReady(field.name, ordinal, array, sidecar, offset))

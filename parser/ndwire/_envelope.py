@@ -28,6 +28,9 @@ from ndwire._registry import Meta
 RESERVED: Final = frozenset(("data", "shape", "dtype"))
 """The keys of an envelope that no sidecar may have."""
 
+OPENING: Final = b'{"data":"'
+"""How a writer opens an envelope."""
+
 _NO_LIMITS: Final = Limits()
 
 
@@ -202,3 +205,11 @@ def unpack_ndarray(envelope: Mapping[str, Any], field: Field) -> Packed:
     meta = read_members(field, members, None, _NO_LIMITS)
     check_size(field, meta, len(memory), None)
     return Packed(build(field, meta, memory, None), meta.sidecar)
+
+
+def ending(array: NDArray[Any], sidecar: Mapping[str, Any] | None) -> bytes:
+    """Return what a writer puts behind the base64 of an array: all from the closing quote to the closing brace."""
+    shape = ",".join(map(str, array.shape)).encode()
+    members = orjson.dumps(sidecar)[1:] if sidecar else b"}"
+    name = (dtype_name(array.dtype) or "").encode()
+    return b'","shape":[%b],"dtype":"%b"%b%b' % (shape, name, b"," if sidecar else b"", members)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from ndwire._errors import WireError, copied
 from ndwire._parser import BytesLike, Parser
+from ndwire._strings import end_of_line
 
 _LF: Final = ord("\n")
 _FIELD_END: Final = re.compile(rb"[:\r\n]")
@@ -214,7 +215,7 @@ class EventStream(Framing):
                 if data[i : i + 1] == b" ":
                     i += 1
                     continue
-            end = _end_of_line(data, i, n)
+            end = end_of_line(data, i, n)
             if self._in_data:
                 self._document.add(data[i:end])
             elif self._value is not None:
@@ -279,12 +280,3 @@ class EventStream(Framing):
         # The standard drops an event that no blank line ends. A complete document is worth keeping, and one that is
         # cut must not pass for the end of the stream.
         self._dispatch(out)
-
-
-def _end_of_line(data: bytes, i: int, n: int) -> int:
-    """Return where the first CR or LF stands, or ``n``."""
-    end = data.find(b"\n", i)
-    if end < 0:
-        end = n
-    carriage_return = data.find(b"\r", i, end)
-    return end if carriage_return < 0 else carriage_return

@@ -13,15 +13,18 @@ from __future__ import annotations
 import enum
 import itertools
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 _NUMBERS: Final = b"0123456789+-.eE \t\n\r"
+_INTEGERS_IN_LINE: Final = b"0123456789-, \t"
+_INTEGERS: Final = _INTEGERS_IN_LINE + b"\r\n"
+_DECIMALS: Final = b".eE+"
 _NO_BRACKETS: Final = bytes(octet for octet in range(256) if octet not in b"[]")
 _STRANGE: Final = (b'"', b"{", b"}")
+_STRANGE_IN_LINE: Final = (*_STRANGE, b"\n", b"\r")
 _BRACKET: Final = re.compile(rb"[\[\]]")
 _FIRST_WINDOW: Final = 4 << 10
 _WINDOW: Final = 256 << 10
@@ -29,6 +32,9 @@ _WINDOW: Final = 256 << 10
 _RUN: Final = 64 << 10
 # Up to so many brackets are counted without NumPy.
 _FEW: Final = 48
+
+FlatKind = Literal["integers", "decimals"]
+"""What a list without lists in it holds."""
 
 
 class Verdict(enum.Enum):
@@ -42,19 +48,25 @@ class Verdict(enum.Enum):
 class ListText:
     """Collects the text of one list.
 
+    Args:
+        lines: Whether the end of the line is the end of the list.
+
     Attributes:
         n_bytes: The length of the text so far.
         flat: Whether it has no brackets but its own.
+        runs: The text, in pieces.
+        skeletons: Its brackets and commas, in pieces, where it is not flat.
     """
 
-    __slots__ = ("_depth", "_runs", "_skeletons", "flat", "n_bytes")
+    __slots__ = ("_depth", "_strange", "flat", "n_bytes", "runs", "skeletons")
 
-    def __init__(self) -> None:
+    def __init__(self, *, lines: bool = False) -> None:
         self.n_bytes = 0
         self.flat = True
+        self.runs: list[bytearray | bytes] = []
+        self.skeletons: list[bytearray | bytes] = []
         self._depth = 0
-        self._runs: list[bytearray | bytes] = []
-        self._skeletons: list[bytearray | bytes] = []
+        self._strange = _STRANGE_IN_LINE if lines else _STRANGE
 
     def take(self, data: bytes | bytearray, i: int, n: int) -> tuple[int, Verdict]:
         """Take what ``data[i:n]`` holds of the list.
@@ -69,7 +81,7 @@ class ListText:
             piece = bytes(data[i:stop])
             flat = self._flat_window(piece) if self.flat else None
             piece, verdict = flat or self._window(piece)
-            _append(self._runs, piece)
+            append_run(self.runs, piece)
             self.n_bytes += len(piece)
             i += len(piece)
             if verdict is not Verdict.OPEN:
@@ -80,7 +92,7 @@ class ListText:
         """Look for the end of a list that has shown no second bracket; None if the window holds one."""
         close = piece.find(b"]")
         end, verdict = (len(piece), Verdict.OPEN) if close < 0 else (close + 1, Verdict.COMPLETE)
-        for strange in _STRANGE:
+        for strange in self._strange:
             at = piece.find(strange, 0, end)
             if at >= 0:
                 end, verdict = at, Verdict.ORDINARY
@@ -88,13 +100,13 @@ class ListText:
             return piece[:end], verdict
         self.flat = False
         self._depth = 1 if self.n_bytes else 0
-        self._skeletons = [run.translate(None, _NUMBERS) for run in self._runs]
+        self.skeletons = [run.translate(None, _NUMBERS) for run in self.runs]
         return None
 
     def _window(self, piece: bytes) -> tuple[bytes, Verdict]:
         """Count the brackets of a window; return what of it belongs to the list."""
         verdict = Verdict.OPEN
-        for strange in _STRANGE:
+        for strange in self._strange:
             at = piece.find(strange)
             if at >= 0:
                 piece = piece[:at]
@@ -105,7 +117,7 @@ class ListText:
             verdict = Verdict.COMPLETE
             piece = piece[: _index_of_bracket(piece, end) + 1]
             skeleton = piece.translate(None, _NUMBERS)
-        _append(self._skeletons, skeleton)
+        append_run(self.skeletons, skeleton)
         return piece, verdict
 
     def _count(self, brackets: bytes) -> int | None:
@@ -125,27 +137,17 @@ class ListText:
             return None
         return int((depths == -depth).argmax())
 
-    def text(self) -> bytes | bytearray:
-        """Return the whole text, which is given away."""
-        return _joined(self._runs)
 
-    def skeleton(self) -> bytes | bytearray:
-        """Return the brackets and commas of the text, which are given away."""
-        return _joined(self._skeletons)
-
-    def drain(self) -> Iterator[bytes | bytearray]:
-        """Give the text away in pieces, each of them free to go before the next comes."""
-        self._skeletons.clear()
-        yield from _drain(self._runs)
+def flat_kind(text: bytes | bytearray, *, lines: bool) -> FlatKind | None:
+    """Return what is between a bracket and the next closing one; None if it is more than one list of numbers."""
+    rest = text.translate(None, _INTEGERS_IN_LINE if lines else _INTEGERS)
+    if rest == b"[]":
+        return "integers"
+    return "decimals" if rest.translate(None, _DECIMALS) == b"[]" else None
 
 
-def is_flat(text: bytes) -> bool:
-    """Return whether text from a bracket to the next closing one is a list without lists, strings and objects."""
-    return text.find(b"[", 1) < 0 and not any(strange in text for strange in _STRANGE)
-
-
-def _append(runs: list[bytearray | bytes], piece: bytes) -> None:
-    """Append ``piece`` to ``runs``, to the last of them where that is short."""
+def append_run(runs: list[bytearray | bytes], piece: bytes) -> None:
+    """Append ``piece`` to ``runs``, to the last of them where both are short."""
     if not runs or len(piece) >= _RUN:
         runs.append(piece)
         return
@@ -156,21 +158,6 @@ def _append(runs: list[bytearray | bytes], piece: bytes) -> None:
         last += piece
     else:
         runs[-1] = bytearray(last) + piece
-
-
-def _drain(runs: list[bytearray | bytes]) -> Iterator[bytes | bytearray]:
-    runs.reverse()
-    while runs:
-        yield runs.pop()
-
-
-def _joined(runs: list[bytearray | bytes]) -> bytes | bytearray:
-    if len(runs) == 1:
-        return runs.pop()
-    whole = bytearray()
-    for run in _drain(runs):
-        whole += run
-    return whole
 
 
 def _index_of_bracket(piece: bytes, number: int) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ndwire._lists import Verdict
-from ndwire._strings import skip_space
 
 _TOKENS: Final = (b"{", b'"data"', b":", b'"')
 
@@ -13,14 +13,18 @@ _TOKENS: Final = (b"{", b'"data"', b":", b'"')
 class Opening:
     """Compares the beginning of an object with that of an envelope, token by token.
 
+    Args:
+        skip: Returns the index behind the white space that may stand between tokens.
+
     Attributes:
         head: What is there of it.
     """
 
-    __slots__ = ("_matched", "_stage", "head")
+    __slots__ = ("_matched", "_skip", "_stage", "head")
 
-    def __init__(self) -> None:
+    def __init__(self, skip: Callable[[bytes | bytearray, int], int]) -> None:
         self.head = bytearray()
+        self._skip = skip
         self._stage = 0  # the token that is expected, and how much of it is there
         self._matched = 0
 
@@ -32,7 +36,7 @@ class Opening:
         """
         while i < n:
             if self._stage and not self._matched:
-                j = skip_space(data, i)
+                j = self._skip(data, i)
                 self.head += data[i:j]
                 i = j
                 if i == n:

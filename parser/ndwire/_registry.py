@@ -9,10 +9,10 @@ from typing import Final
 
 from ndwire._dtypes import DType
 from ndwire._field import Field
+from ndwire._strings import skip_space, skip_space_in_line
 
 _SPACE: Final = rb"[ \t\n\r]*+"
-_MEMBER: Final = _SPACE + rb"(:)" + _SPACE
-_ENVELOPE: Final = rb"(\{" + _SPACE + rb'"data"' + _SPACE + rb":" + _SPACE + rb'")'
+_SPACE_IN_LINE: Final = rb"[ \t]*+"
 
 _CACHED_TAILS: Final = 128
 
@@ -34,9 +34,9 @@ class Entry:
 
     __slots__ = ("field", "openers", "reads_envelopes", "reads_lists", "reads_npy", "reads_raw", "tails")
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, *, any_envelope: bool) -> None:
         self.field = field
-        self.reads_envelopes = "envelope" in field.wires
+        self.reads_envelopes = any_envelope or "envelope" in field.wires
         self.reads_npy = "npy" in field.wires
         self.reads_raw = field.raw_dtype is not None
         self.reads_lists = "nested" in field.wires
@@ -61,6 +61,11 @@ def _spellings(name: str) -> set[bytes]:
 class Registry:
     """Fields by name, and the patterns that find them.
 
+    Args:
+        fields: The fields.
+        any_envelope: Whether envelopes are recognised under every name, whatever the field reads.
+        lines: Whether the text is a document per line, of which none goes on in the next.
+
     Attributes:
         fields: The fields, in the caller's order.
         entries: Spelling of a name, without quotes -> entry.
@@ -72,26 +77,45 @@ class Registry:
         longest: The length of the longest ``"name"``.
         escapes: Finds an escape that could spell a character of a name.
         packed: The names whose fields read envelopes.
+        lines: As above.
+        skip_space: Returns the index behind the white space that may stand between tokens.
     """
 
-    __slots__ = ("entries", "escapes", "fields", "key", "longest", "names", "packed", "prefixes", "token")
+    __slots__ = (
+        "entries",
+        "escapes",
+        "fields",
+        "key",
+        "lines",
+        "longest",
+        "names",
+        "packed",
+        "prefixes",
+        "skip_space",
+        "token",
+    )
 
-    def __init__(self, fields: Iterable[Field]) -> None:
+    def __init__(self, fields: Iterable[Field], *, any_envelope: bool = False, lines: bool = False) -> None:
         self.fields = tuple(fields)
         self.entries: dict[bytes, Entry] = {}
         for field in self.fields:
             if not isinstance(field, Field):
                 raise TypeError(f"fields must be a sequence of Field, not of {type(field).__name__}")
-            entry = Entry(field)
+            entry = Entry(field, any_envelope=any_envelope)
             for spelling in _spellings(field.name):
                 if spelling in self.entries:
                     raise ValueError(f"the field {field.name!r} is registered twice")
                 self.entries[spelling] = entry
         self.names = frozenset(field.name for field in self.fields)
+        self.lines = lines
+        self.skip_space = skip_space_in_line if lines else skip_space
+        space = _SPACE_IN_LINE if lines else _SPACE
         # "(?!)" matches nothing, where nothing is registered.
         names = b"|".join(map(re.escape, self.entries)) or rb"(?!)"
+        member = space + rb"(:)" + space
+        envelope = space.join((rb"(\{", rb'"data"', rb":", rb'")'))
         self.token = re.compile(rb'"(' + names + rb')"')
-        self.key = re.compile(rb'"(' + names + rb')"(?:' + _MEMBER + _ENVELOPE + rb"?)?")
+        self.key = re.compile(rb'"(' + names + rb')"(?:' + member + envelope + rb"?)?")
         tokens = [b'"' + spelling + b'"' for spelling in self.entries]
         self.prefixes = frozenset(token[:k] for token in tokens for k in range(1, len(token)))
         self.longest = max(map(len, tokens), default=0)

@@ -24,6 +24,7 @@ Invariants:
   sink wants them as text. Nothing held is joined to a whole next piece, and nothing is searched twice but the few bytes
   of an opening that turns out to be none.
 * White space between tokens may be of any length and is consumed where it stands.
+* In a registry of ``lines`` a CR or LF ends every value and every gap between tokens: none goes on in the next line.
 * The scanner knows its sink; the sink does not know the scanner.
 """
 
@@ -33,12 +34,13 @@ import enum
 from typing import Final
 
 from ndwire._errors import LimitExceeded
-from ndwire._lists import ListText, Verdict, is_flat
+from ndwire._lists import ListText, Verdict, flat_kind
+from ndwire._nested import SHORT
 from ndwire._npy import MAGIC_BASE64
 from ndwire._opening import Opening
 from ndwire._registry import Entry, Registry
 from ndwire._sink import BlobWire, Data, Sink
-from ndwire._strings import odd_backslashes, skip_space
+from ndwire._strings import end_of_line, odd_backslashes
 from ndwire._tail import TAIL_WINDOW, Tail
 
 _QUOTE: Final = ord('"')
@@ -47,10 +49,10 @@ _BACKSLASH: Final = ord("\\")
 _BRACE: Final = ord("{")
 _NPY_STRING: Final = b'"' + MAGIC_BASE64
 
-# Longer lists are collected, window by window.
-_SHORT_LIST: Final = 4 << 10
 # So much base64 is searched for its closing quote, and then decoded, while it is in the cache.
 _WINDOW: Final = 256 << 10
+# An envelope's opening that is mostly white space.
+_LONG_OPENING: Final = 64 << 10
 
 
 class State(enum.Enum):
@@ -81,6 +83,7 @@ class Scanner:
         "_entry",
         "_head",
         "_held",
+        "_lines",
         "_list",
         "_list_bytes",
         "_offset",
@@ -88,6 +91,7 @@ class Scanner:
         "_previous",
         "_registry",
         "_sink",
+        "_skip_space",
         "_slashes",
         "_state",
         "_tail",
@@ -98,6 +102,8 @@ class Scanner:
 
     def __init__(self, registry: Registry, sink: Sink, *, tail_bytes: int, list_bytes: int) -> None:
         self._registry = registry
+        self._lines = registry.lines
+        self._skip_space = registry.skip_space
         self._sink = sink
         self._tail_bytes = tail_bytes
         self._list_bytes = list_bytes
@@ -106,7 +112,7 @@ class Scanner:
         self._previous = 0  # the byte before the piece
         self._held = b""
         self._head = bytearray()  # in STRING: what is there of the magic
-        self._opening = Opening()
+        self._opening = Opening(self._skip_space)
         self._list: ListText | None = None
         self._wire: BlobWire = "envelope"
         self._entry: Entry | None = None
@@ -138,6 +144,16 @@ class Scanner:
         else:
             held = {State.OPENING: self._opening.head, State.STRING: self._head}.get(self._state, self._held)
             self._sink.text(held, 0, len(held))
+
+    def let_go(self) -> None:
+        """Hold no more of the value that is held: it goes out as ordinary text, and is not looked at again."""
+        text = self._list
+        if text is not None:
+            self._list = None
+            self._state = State.TEXT
+            self._let_go(text)
+        elif self._state is State.OPENING and len(self._opening.head) > _LONG_OPENING:
+            self._no_envelope(b"", 0)
 
     def _scan(self, data: Data) -> None:
         i = 0
@@ -189,20 +205,23 @@ class Scanner:
             colon = match.end(2) >= 0
             if colon and entry.reads_lists and data.startswith(b"[", i):
                 # A short, flat list that stands there whole.
-                end = data.find(b"]", i, min(i + _SHORT_LIST, i + self._list_bytes)) + 1
-                text = bytes(data[i:end])
-                if end and is_flat(text):
+                end = data.find(b"]", i, min(i + SHORT, i + self._list_bytes)) + 1
+                kind = flat_kind(data[i:end], lines=self._lines) if end else None
+                if kind is not None:
                     sink.text(data, passed, i)
-                    passed = end if sink.numbers(entry, text, None, self._base + i) else i
+                    passed = end if sink.flat(entry, bytes(data[i:end]), kind, self._base + i) else i
                     i = end
                     continue
             self._entry = entry
             if not colon:
                 self._state = State.AFTER_NAME
                 i = match.end(1) + 1
-            elif i < n and (opening >= 0 or data[i] not in entry.openers):
-                # An ordinary value. (An opening was matched for a field that reads none: it is text.)
-                i = opening + 1 if opening >= 0 else i
+            elif opening >= 0:
+                # An envelope's opening, for a field that reads none: text, and what is behind the brace is searched.
+                i = opening + 1
+                continue
+            elif i < n and data[i] not in entry.openers:
+                # An ordinary value.
                 continue
             else:
                 self._state = State.BEFORE_VALUE
@@ -236,7 +255,7 @@ class Scanner:
         return end
 
     def _after_name(self, data: Data, i: int, n: int) -> int:
-        j = skip_space(data, i)
+        j = self._skip_space(data, i)
         self._state = State.AFTER_NAME if j == n else State.TEXT
         if j < n and data[j] == _COLON:
             self._state = State.BEFORE_VALUE
@@ -245,7 +264,7 @@ class Scanner:
         return j
 
     def _before_value(self, data: Data, i: int, n: int) -> int:
-        j = skip_space(data, i)
+        j = self._skip_space(data, i)
         self._sink.text(data, i, j)
         entry = self._entry
         if j == n or entry is None:
@@ -257,12 +276,12 @@ class Scanner:
             self._head.clear()
             if first == _BRACE:
                 self._state = State.OPENING
-                self._opening = Opening()
+                self._opening = Opening(self._skip_space)
             elif first == _QUOTE:
                 self._state = State.STRING
             else:
                 self._state = State.LIST
-                self._list = ListText()
+                self._list = ListText(lines=self._lines)
         return j
 
     def _string(self, data: Data, i: int, n: int) -> int:
@@ -303,15 +322,19 @@ class Scanner:
         if verdict is Verdict.ORDINARY:
             self._let_go(text)
             return i
-        whole = text.text()
-        if not self._sink.numbers(entry, whole, None if text.flat else text.skeleton(), self._offset):
-            self._sink.text(whole, 0, len(whole))
+        if not self._sink.numbers(entry, text.runs, None if text.flat else text.skeletons, self._offset):
+            self._let_go(text)
         return i
 
     def _let_go(self, text: ListText) -> None:
         """A list is ordinary text. It holds no quote, hence no name, and is not searched."""
-        for piece in text.drain():
-            self._sink.text(piece, 0, len(piece))
+        runs = text.runs
+        text.skeletons.clear()
+        runs.reverse()
+        while runs:
+            # Each is free to go before the next comes.
+            run = runs.pop()
+            self._sink.text(run, 0, len(run))
 
     def _read_opening(self, data: Data, i: int, n: int) -> int:
         """Find out whether an object opens as an envelope."""
@@ -354,7 +377,13 @@ class Scanner:
         part = self._sink.part
         while i < n:
             stop = min(i + _WINDOW, n)
-            quote = data.find(b'"', i, stop)
+            end = end_of_line(data, i, stop) if self._lines else stop
+            quote = data.find(b'"', i, end)
+            if quote < 0 and end < stop:
+                self._state = State.TEXT
+                part(data, i, end, last=False)
+                self._sink.cut(None, 0)
+                return end
             if quote < 0:
                 self._slashes = odd_backslashes(data, i, stop, self._slashes)
                 part(data, i, stop, last=False)
@@ -380,6 +409,11 @@ class Scanner:
         tail = self._tail
         known = self._entry.tails if self._entry is not None else {}
         j, done = tail.end(data, i, n, known)
+        if self._lines and (end := end_of_line(data, i, j)) < j:
+            self._state = State.TEXT
+            self._sink.text(data, i, end)
+            self._sink.cut(b"", 0)
+            return end
         if done:
             self._state = State.TEXT
         if not self._sink.wants_tails:

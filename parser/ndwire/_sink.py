@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from ndwire._lists import FlatKind
 from ndwire._registry import Entry
 
 Data = bytes | bytearray
@@ -44,13 +45,18 @@ class Sink(Protocol):
         """
         ...
 
-    def numbers(self, entry: Entry, text: Data, skeleton: Data | None, offset: int) -> bool:
+    def numbers(self, entry: Entry, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
         """A complete list without strings and objects in it. False: it is no array, and comes again as text.
 
-        The skeleton is the text without the characters of numbers; None for a list without lists in it.
+        The runs are its text. The skeletons are the text without the characters of numbers, in pieces of their own;
+        None for a list without lists in it.
         """
         ...
 
+    def flat(self, entry: Entry, text: bytes, kind: FlatKind, offset: int) -> bool:
+        """A complete, short list of nothing but numbers and white space. False: it comes again as text."""
+        ...
+
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
-        """The body ended within the base64 (``tail`` is None) or within the tail."""
+        """The body, or the line, ended within the base64 (``tail`` is None) or within the tail."""
         ...

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _SPACE: Final = re.compile(rb"[ \t\n\r]*")
+_SPACE_IN_LINE: Final = re.compile(rb"[ \t]*")
 _BACKSLASH: Final = ord("\\")
 
 
@@ -28,3 +29,18 @@ def skip_space(data: bytes | bytearray, i: int) -> int:
     """Return the index of the first byte from ``i`` on that is no JSON white space."""
     match = _SPACE.match(data, i)
     return match.end() if match else i
+
+
+def skip_space_in_line(data: bytes | bytearray, i: int) -> int:
+    """Return the index of the first byte from ``i`` on that is neither a space nor a tab."""
+    match = _SPACE_IN_LINE.match(data, i)
+    return match.end() if match else i
+
+
+def end_of_line(data: bytes | bytearray, i: int, n: int) -> int:
+    """Return where the first CR or LF stands in ``data[i:n]``, or ``n``."""
+    end = data.find(b"\n", i, n)
+    if end < 0:
+        end = n
+    carriage_return = data.find(b"\r", i, end)
+    return end if carriage_return < 0 else carriage_return

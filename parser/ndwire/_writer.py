@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ndwire._arrays import as_array
 from ndwire._base64 import encode_pieces, encoded_length
 from ndwire._dtypes import dtype_name
-from ndwire._envelope import check_sidecar
+from ndwire._envelope import OPENING, check_sidecar, ending
 from ndwire._field import Packed
 
 Arrays = Literal["envelope", "nested"]
@@ -26,7 +26,6 @@ Default = Callable[[Any], Any]
 
 _HOLE: Final = b"\0"
 _PIECE_BYTES: Final = 256 << 10
-_OPENING: Final = b'{"data":"'
 
 
 class _Item(NamedTuple):
@@ -53,7 +52,7 @@ class Dump:
         self._piece_bytes = piece_bytes
         self.content_length: int | None = None
         if arrays == "envelope":
-            text = sum(map(len, texts)) + sum(len(_OPENING) + len(item.ending) for item in items)
+            text = sum(map(len, texts)) + sum(len(OPENING) + len(item.ending) for item in items)
             self.content_length = text + sum(encoded_length(item.array.nbytes) for item in items)
 
     def nested(self) -> Dump:
@@ -90,7 +89,7 @@ class Dump:
         if self._arrays == "nested":
             yield from _nested_pieces(item.array, self._piece_bytes)
             return
-        yield _OPENING
+        yield OPENING
         yield from encode_pieces(item.array, self._piece_bytes)
         yield item.ending
 
@@ -194,15 +193,8 @@ class _Hook:
             return self._default(value)
         if self._arrays == "nested":
             _refuse_complex(array)
-        self.items.append(_Item(array, _ending(array, sidecar)))
+        self.items.append(_Item(array, ending(array, sidecar)))
         return orjson.Fragment(_HOLE)
-
-
-def _ending(array: NDArray[Any], sidecar: dict[str, Any] | None) -> bytes:
-    shape = ",".join(map(str, array.shape)).encode()
-    members = orjson.dumps(sidecar)[1:] if sidecar else b"}"
-    name = (dtype_name(array.dtype) or "").encode()
-    return b'","shape":[%b],"dtype":"%b"%b%b' % (shape, name, b"," if sidecar else b"", members)
 
 
 def _scalar(value: np.generic[Any]) -> Any:

@@ -7,7 +7,7 @@ import random
 import time
 
 from fuzz.generate import mutated, seeds, written
-from fuzz.laws import law, paths_agree
+from fuzz.laws import law, paths_agree, rewriting
 
 
 def main() -> None:
@@ -28,6 +28,7 @@ def main() -> None:
             body = mutated(chance, [body or b"{}"])
         law(body, chance)
         paths_agree(body, chance)
+        rewriting(body, chance)
         count += 1
     print(f"{count} bodies, and the law held")
 

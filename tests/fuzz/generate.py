@@ -37,6 +37,16 @@ REGISTRIES: list[list[Field]] = [
     ],
 ]
 
+# What a server rewrites: fields that read nested lists name their dtypes.
+REWRITING: list[list[Field]] = [
+    [Field("routed_experts", dtypes=("uint8", "int16", "int32", "float64"))],
+    [Field("a", dtypes=("int16", "float32")), Field("data", dtypes=("uint8", "float64")), Field("x", wires=("npy",))],
+    [Field("a", wires=("npy",), raw_dtype="uint8"), Field("routed_experts", dtypes=("float32",), sidecar=True)],
+    [Field("a", wires=("npy",), raw_dtype="int16", dtypes=("int8", "int16", "int64", "float64"))],
+    [Field("data", dtypes=("int64", "float64"), ndim=2), Field("shape", dtypes=("int8",)), Field("b", wires=())],
+    [Field("x", dtypes=("uint8",), wires=("nested",)), Field("ä", dtypes=("int32", "float16"))],
+]
+
 LIMITS = [
     Limits(),
     Limits(array_bytes=6, total_array_bytes=10, arrays=2, remainder_bytes=60, list_bytes=12, ndim=1),

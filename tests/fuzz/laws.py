@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import random
 from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 from numpy.typing import NDArray
 
-from fuzz.generate import LIMITS, REGISTRIES
-from ndwire import Field, Limits, WireError, loads
+from fuzz.generate import LIMITS, REGISTRIES, REWRITING
+from ndwire import Field, Limits, MalformedArray, Packed, Rewriter, WireError, _rewriter, loads, rewrite
 from ndwire._assembler import Assembler
 from support.chunking import Outcome, outcome, partition, plain
+from support.rewriting import joined, originals
 
 
 def law(body: bytes, chance: random.Random) -> None:
@@ -42,6 +45,60 @@ def paths_agree(body: bytes, chance: random.Random) -> None:
     finally:
         Assembler.whole = whole  # type: ignore[method-assign]  # and on again
     assert fused == general, (body, fields, limits)
+
+
+def rewriting(body: bytes, chance: random.Random) -> None:
+    """A rewritten body says what the original says; what is not rewritten goes out as it came; cuts change nothing."""
+    fields, lines = chance.choice(REWRITING), chance.random() < 0.4
+    most = chance.choice([1 << 20, 1 << 20, 1 << 20, 40, 9, 0])
+    cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(1, 7))]
+    whole = rewrite(body, fields, lines=lines, max_hold_bytes=most)
+    for chunks in ([body[k : k + 1] for k in range(len(body))], partition(body, cuts), partition(body, cuts[:1])):
+        rewriter = Rewriter(fields, lines=lines, max_hold_bytes=most)
+        assert joined(rewriter, chunks) == whole, (body, fields, lines, most, chunks)
+    with pytest.MonkeyPatch.context() as patch:
+        # Every value is given out unrendered.
+        patch.setattr(_rewriter, "_AT_ONCE", -1)
+        patch.setattr(_rewriter, "envelope_of_flat", lambda *_: None)
+        assert originals(Rewriter(fields, lines=lines), partition(body, cuts)) == body, (body, fields, lines)
+    if lines:
+        before, after = body.replace(b"\r", b"\n").split(b"\n"), whole.replace(b"\r", b"\n").split(b"\n")
+        assert len(before) == len(after), (body, fields)
+    else:
+        before, after = [body], [whole]
+    for original, rewritten in zip(before, after, strict=True):
+        says_the_same(original, rewritten, fields)
+
+
+def says_the_same(original: bytes, rewritten: bytes, fields: list[Field]) -> None:
+    """A client has the same result from both."""
+    client = [dataclasses.replace(field, wires=(*field.wires, "envelope")) for field in fields]
+    before, after = result(original, client), result(rewritten, client)
+    if before is MalformedArray and original != rewritten:
+        # An array in a dtype that the client does not allow, and the server narrows.
+        return
+    assert before == after, (original, rewritten, fields)
+
+
+def result(body: bytes, fields: list[Field]) -> Any:
+    """Return the document with its arrays in a form that does not tell dtypes apart, or the class of the error."""
+    try:
+        return values(loads(body, fields))
+    except WireError as error:
+        return type(error)
+
+
+def values(value: Any) -> Any:
+    """Return a document with its arrays in a form that does not tell dtypes apart."""
+    if isinstance(value, Packed):
+        return ("packed", values(value.array), value.sidecar)
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, repr(value.tolist()))
+    if isinstance(value, dict):
+        return {key: values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [values(item) for item in value]
+    return value
 
 
 def agrees_with_orjson(body: bytes, fields: list[Field], limits: Limits, result: Outcome) -> None:

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fuzz.laws import rectangle, shape_of
-from ndwire import Field, LimitExceeded, Limits, MalformedArray, MalformedJSON, Parser, WireError, _nested, loads
+from ndwire import (
+    Field,
+    LimitExceeded,
+    Limits,
+    MalformedArray,
+    MalformedJSON,
+    Parser,
+    WireError,
+    _nested,
+    _scanner,
+    loads,
+)
 from support.chunking import lawful, plain
 from support.modules import without
 
@@ -26,8 +37,8 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
         monkeypatch.setattr(_nested, "_simdjson", None)
     else:
         pytest.importorskip("simdjson")
-    monkeypatch.setattr(_nested, "_WORTH_SIMD", 0)
-    monkeypatch.setattr(_nested, "_PIECE", 1)
+    for name, value in {"SHORT": 0, "_WORTH_SIMD": 0, "_WORTH_SIMD_REAL": 0, "_PIECE": 1, "_WINDOW": 3}.items():
+        monkeypatch.setattr(_nested, name, value)
     return request.param
 
 
@@ -62,11 +73,15 @@ def lists(draw: st.DrawFn) -> Any:
     st.sampled_from([None, ("uint8", "int16", "int64"), ("float32",), ("int32", "float64"), ("float16", "float32")]),
 )
 def test_lists_are_read_as_the_rules_say(value: Any, dtypes: Any) -> None:
-    for simd, worth in ((SIMDJSON, 0), (None, 0), (None, 1 << 20)):
+    for simd, worth, short in ((SIMDJSON, 0, 0), (None, 0, 0), (None, 1 << 20, 0), (SIMDJSON, 0, 99), (None, 0, 99)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_nested, "_simdjson", simd)
             patch.setattr(_nested, "_WORTH_SIMD", worth)
+            patch.setattr(_nested, "_WORTH_SIMD_REAL", worth)
             patch.setattr(_nested, "_PIECE", 5)
+            patch.setattr(_nested, "_WINDOW", 4)
+            patch.setattr(_nested, "SHORT", short)
+            patch.setattr(_scanner, "SHORT", short)
             read_one(value, Field("x", dtypes=dtypes))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fuzz.generate import REGISTRIES, mutated, seeds, written
 from ndwire import Field
 from ndwire._registry import registry_of
-from support.chunking import partition
+from support.chunking import lawful, partition
 from support.sinks import Recorder, scan
 
 BODIES = seeds()
@@ -52,3 +52,11 @@ def test_lists_end_where_their_brackets_balance(text: bytes, step: int) -> None:
     sink = scan([body[k : k + step] for k in range(0, len(body), step)], registry_of([Field("x")]), Recorder())
     assert sink.body == body
     assert sink.told == [("numbers", 5, text), ("numbers", len(body) - 4, b"[2]")]
+
+
+def test_an_opening_under_a_field_that_reads_no_envelopes_is_ordinary_wherever_it_is_cut() -> None:
+    fields = [Field("x", wires=(), raw_dtype="int8"), Field("data", dtypes=("int8",))]
+    body = b'{"x" : {"data" : "" ,"shape":[0]},"y":{"x":{"data":"a","x":"AQ=="}}}'
+    document = lawful(body, fields).document
+    assert document["x"] == {"data": "", "shape": [0]}
+    assert document["y"]["x"]["x"] == {"$ndarray": {"dtype": "int8", "shape": [1], "hex": "01"}}

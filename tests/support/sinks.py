@@ -46,14 +46,20 @@ class Recorder:
     def whole(self, entry: Any, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
         return False
 
-    def numbers(self, entry: Any, text: Data, skeleton: Data | None, offset: int) -> bool:
+    def numbers(self, entry: Any, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
         assert offset == len(self.body)
-        flat = text.count(b"[") == 1
-        assert skeleton == (None if flat else text.translate(None, b"0123456789+-.eE \t\n\r"))
+        text = b"".join(runs)
+        assert skeletons is not None or text.count(b"[") == 1
+        if skeletons is not None:
+            assert b"".join(skeletons) == text.translate(None, b"0123456789+-.eE \t\n\r")
         if self.takes_lists:
-            self.told.append(("numbers", offset, bytes(text)))
+            self.told.append(("numbers", offset, text))
             self.body += text
         return self.takes_lists
+
+    def flat(self, entry: Any, text: bytes, kind: str, offset: int) -> bool:
+        assert (kind == "decimals") == any(mark in text for mark in b".eE")
+        return self.numbers(entry, [text], None, offset)
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
         self.told.append("cut")

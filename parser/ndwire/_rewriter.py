@@ -1,0 +1,306 @@
+"""The rewriter: JSON text in, the same text with the arrays of registered fields as envelopes out.
+
+It is the scanner's second sink. Text goes out as it comes in; held back are only an unfinished token, and a value that
+may become an envelope, until it ends. Everything that is not rewritten goes out byte for byte.
+
+Invariants:
+
+* ``_Rewriting.position`` counts the bytes of the body that have gone out, as text or within a ``Held``, which can give
+  its text back. So what has not gone out is known at any moment: ``Rewriter`` keeps those bytes as they came.
+* Nothing that a body holds makes ``feed`` raise. A fault of this code, whatever and wherever it is, ends the rewriting:
+  what has not gone out, and all that follows, goes out as it came.
+* A value goes out as it came if its text has more than ``max_hold_bytes``, however it was cut.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Final
+
+from ndwire._errors import WireError
+from ndwire._field import Field
+from ndwire._held import Held, HeldWire, envelope, envelope_of_flat, read
+from ndwire._lists import FlatKind, append_run
+from ndwire._parser import BytesLike
+from ndwire._registry import Entry, Registry
+from ndwire._scanner import Scanner
+from ndwire._sink import BlobWire, Data
+
+DEFAULT_MAX_HOLD_BYTES: Final = 256 << 20
+"""A 128k-token sample of 48 x 8 routes as nested text is 200 MB."""
+
+# Shorter values are rewritten at once: that takes less than a millisecond.
+_AT_ONCE: Final = 32 << 10
+_UNBOUNDED: Final = 1 << 62
+
+
+@functools.lru_cache(maxsize=256)
+def _registry(fields: tuple[Field, ...], *, lines: bool) -> Registry:
+    registry = Registry(fields, any_envelope=True, lines=lines)
+    for field in fields:
+        if "nested" in field.wires and field.dtypes is None:
+            raise ValueError(
+                f"the field {field.name!r} reads nested lists, so its dtypes must be named here: by default small "
+                'integers would become int64. dtypes=("uint8", "int16", "int32", "float32") takes the first that '
+                "holds the values"
+            )
+    return registry
+
+
+class Rewriter:
+    """Turns arrays in JSON text into envelopes while the text arrives.
+
+    Nested lists, ``.npy`` strings and raw strings under the names of fields that read them become envelopes, in the
+    first of the field's dtypes that holds the values. Envelopes, ordinary JSON, arrays that the field does not allow
+    and text that is no JSON go out byte for byte.
+
+    Args:
+        fields: The registered fields. Those that read nested lists must name their dtypes.
+        lines: Whether the text is a document per line, as in NDJSON and event streams: no value goes on behind a
+            CR or LF.
+        max_hold_bytes: A value of more bytes of text goes out as it came.
+
+    Attributes:
+        fields: The names of the fields that were rewritten so far, each with the number of its values, but for those
+            that are within a ``Held``.
+        fault: What went wrong in here, if anything did; the text goes out as it came since then.
+
+    Raises:
+        ValueError: A field that reads nested lists has no dtypes, or two fields have the same name.
+        TypeError: Something in ``fields`` is no ``Field``.
+    """
+
+    __slots__ = ("_fed", "_max_hold_bytes", "_passing", "_runs", "_scanner", "_sink", "fault", "fields")
+
+    def __init__(
+        self, fields: Iterable[Field], *, lines: bool = False, max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES
+    ) -> None:
+        if max_hold_bytes < 0:
+            raise ValueError(f"max_hold_bytes must be at least 0, not {max_hold_bytes}")
+        frozen = tuple(fields)
+        for field in frozen:
+            if not isinstance(field, Field):
+                raise TypeError(f"fields must be a sequence of Field, not of {type(field).__name__}")
+        self.fields: dict[str, int] = {}
+        self.fault: Exception | None = None
+        self._max_hold_bytes = max_hold_bytes
+        self._sink = _Rewriting(max_hold_bytes, self.fields)
+        self._scanner = Scanner(
+            _registry(frozen, lines=lines), self._sink, tail_bytes=_UNBOUNDED, list_bytes=_UNBOUNDED
+        )
+        self._fed = 0
+        self._runs: list[Data] = []  # what has come in and not gone out
+        self._passing = False
+
+    @property
+    def n_held(self) -> int:
+        """The number of bytes that have come in and not gone out."""
+        return 0 if self._passing else self._fed - self._sink.position
+
+    def feed(self, data: BytesLike) -> list[bytes | Held]:
+        """Take the next bytes of the text.
+
+        Args:
+            data: Any number of bytes; their memory may be reused as soon as this returns.
+
+        Returns:
+            What goes out, in order: text, and long values that are still to be rendered. All of what ``data`` and what
+            was held before became, but for what is held now.
+        """
+        octets = data if type(data) is bytes else bytes(data)
+        if self._passing:
+            return [octets] if octets else []
+        try:
+            self._scanner.feed(octets)
+            if self._scanner.n_bytes - self._sink.position > self._max_hold_bytes:
+                self._sink.let_go()
+                self._scanner.let_go()
+            self._remember(octets)
+        except Exception as exc:
+            self.fault = exc
+            return self._pass_on(octets)
+        self._fed += len(octets)
+        return self._sink.take()
+
+    def close(self) -> list[bytes | Held]:
+        """The text has ended: return what is held, as it came."""
+        return [] if self._passing else self._pass_on(b"")
+
+    def stop(self) -> list[bytes | Held]:
+        """Rewrite no more: return what is held, as it came; so does all that follows."""
+        return self.close()
+
+    def _remember(self, data: bytes) -> None:
+        """Keep the bytes that have not gone out, ``data`` among them."""
+        held = self._fed + len(data) - self._sink.position
+        if held <= len(data):
+            self._runs = [data[len(data) - held :]] if held else []
+            return
+        excess = sum(map(len, self._runs)) + len(data) - held
+        while excess:
+            taken = min(excess, len(self._runs[0]))
+            self._runs[:1] = [self._runs[0][taken:]] if taken < len(self._runs[0]) else []
+            excess -= taken
+        # Last, and all or nothing: a fault on the way leaves what is true without data.
+        append_run(self._runs, data)
+
+    def _pass_on(self, data: bytes) -> list[bytes | Held]:
+        """Let all that has not gone out go as it came, and rewrite no more."""
+        self._passing = True
+        out = self._sink.take()
+        runs = [*self._runs, data]
+        gone = self._sink.position - (self._fed - sum(map(len, self._runs)))
+        for run in runs:
+            taken = min(gone, len(run))
+            gone -= taken
+            if taken < len(run):
+                out.append(bytes(run[taken:]))
+        self._runs = []
+        return out
+
+
+class _Rewriting:
+    """The sink: what goes out."""
+
+    wants_tails = False
+
+    __slots__ = ("_entry", "_max_hold_bytes", "_n_held", "_out", "_rewritten", "_runs", "_wire", "position")
+
+    def __init__(self, max_hold_bytes: int, rewritten: dict[str, int]) -> None:
+        self.position = 0
+        self._max_hold_bytes = max_hold_bytes
+        self._rewritten = rewritten
+        self._out: list[bytes | Held] = []
+        self._entry: Entry | None = None  # of a string that is held; None while one goes out as it comes
+        self._wire: HeldWire = "npy"
+        self._runs: list[Data] = []
+        self._n_held = 0
+
+    def take(self) -> list[bytes | Held]:
+        """Return what goes out since the last call."""
+        out = self._out
+        self._out = []
+        return out
+
+    def let_go(self) -> None:
+        """Hold no more of a string: it goes out as it came."""
+        self._entry = None
+        runs, self._runs = self._runs, []
+        for run in runs:
+            self.text(run, 0, len(run))
+
+    # What the scanner calls.
+
+    def text(self, data: Data, i: int, j: int) -> None:
+        if i < j:
+            self._out.append(bytes(data[i:j]))
+            self.position += j - i
+
+    def suspect(self) -> None:
+        pass
+
+    def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
+        if wire == "envelope":
+            self._entry = None
+            self.text(head, 0, len(head))
+            return
+        self._entry = entry
+        self._wire = wire
+        self._runs = []
+        self._n_held = 0
+        self._hold(head)
+
+    def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
+        if self._entry is None:
+            self.text(data, i, j)
+            if last:
+                self.text(b'"', 0, 1)
+            return
+        self._hold(bytes(data[i:j]))
+        if last:
+            self._hold(b'"')
+
+    def end(self, tail: bytes, tail_offset: int) -> None:
+        entry, self._entry = self._entry, None
+        if entry is None:
+            return
+        if not self._rewrite(entry.field, self._wire, self._runs, None, self._n_held):
+            self.let_go()
+        self._runs = []
+
+    def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
+        return False
+
+    def numbers(self, entry: Entry, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
+        return self._rewrite(entry.field, "nested", runs, skeletons, sum(map(len, runs)))
+
+    def flat(self, entry: Entry, text: bytes, kind: FlatKind, offset: int) -> bool:
+        field = entry.field
+        if field.check is None and len(text) <= self._max_hold_bytes:
+            short = envelope_of_flat(field, text, kind)
+            if short is not None:
+                self._put(field.name, [short], len(text))
+                return True
+        return self._rewrite(field, "nested", [text], None, len(text))
+
+    def cut(self, tail: bytes | None, tail_offset: int) -> None:
+        self.let_go()
+
+    def _hold(self, text: bytes) -> None:
+        append_run(self._runs, text)
+        self._n_held += len(text)
+
+    def _rewrite(
+        self, field: Field, wire: HeldWire, runs: list[Data], skeletons: list[Data] | None, n_bytes: int
+    ) -> bool:
+        """Let the value's envelope go out, now or later; False if it is to go out as it came."""
+        if n_bytes > self._max_hold_bytes:
+            return False
+        if n_bytes > _AT_ONCE or field.check is not None:
+            self._out.append(Held(field, wire, runs, skeletons, n_bytes))
+            self.position += n_bytes
+            return True
+        try:
+            pieces = envelope(read(field, wire, runs, skeletons))
+        except WireError:
+            return False
+        self._put(field.name, pieces, n_bytes)
+        return True
+
+    def _put(self, name: str, pieces: list[bytes], n_bytes: int) -> None:
+        """An envelope goes out in the place of ``n_bytes`` bytes."""
+        self._out += pieces
+        self.position += n_bytes
+        self._rewritten[name] = self._rewritten.get(name, 0) + 1
+
+
+def rewrite(
+    text: BytesLike,
+    fields: Iterable[Field],
+    *,
+    lines: bool = False,
+    max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES,
+) -> bytes:
+    """Turn the arrays in complete JSON text into envelopes.
+
+    Args:
+        text: A JSON document, or with ``lines`` one per line.
+        fields: As for ``Rewriter``.
+        lines: As for ``Rewriter``.
+        max_hold_bytes: As for ``Rewriter``.
+
+    Returns:
+        The text with envelopes in the place of nested lists, ``.npy`` strings and raw strings of the fields.
+
+    Raises:
+        ValueError, TypeError: As ``Rewriter``.
+    """
+    rewriter = Rewriter(fields, lines=lines, max_hold_bytes=max_hold_bytes)
+    out: list[bytes] = []
+    for item in [*rewriter.feed(text), *rewriter.close()]:
+        if isinstance(item, Held):
+            out += item.render().pieces
+        else:
+            out.append(item)
+    return b"".join(out)
