@@ -1,10 +1,11 @@
 """What the headers of a request and a response say about envelopes. Pure functions.
 
-Source: RFC 7240 (Prefer), RFC 9110 section 12.5.5 (Vary).
+Source: RFC 7240 (Prefer), RFC 9110 sections 8 (representations) and 12.5.5 (Vary).
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from email.message import Message
@@ -17,8 +18,57 @@ RawHeaders = list[tuple[bytes, bytes]]
 PREFERENCE: Final = "ndarray"
 ENVELOPE: Final = "envelope"
 APPLIED: Final = (b"preference-applied", b"ndarray=envelope")
+SCOPE_KEY: Final = "ndwire_asgi"
+"""Where in the scope a middleware leaves its decision."""
+
 _PREFER: Final = b"prefer"
+_PREFER_LENGTH: Final = len(_PREFER)
+_NDARRAY: Final = PREFERENCE.encode()
 _VARY: Final = b"vary"
+_VARY_LENGTH: Final = len(_VARY)
+_LINES: Final = frozenset((b"text/event-stream", b"application/x-ndjson", b"application/ndjson", b"application/jsonl"))
+_UNTOUCHED: Final = frozenset((204, 206, 304))
+# The headers that matter here. Those of the last line are about bytes that are no longer sent.
+_ROLES: Final = {
+    b"content-type": "type",
+    b"content-encoding": "encoding",
+    b"preference-applied": "applied",
+    b"etag": "tag",
+    b"content-length": "length",
+    **dict.fromkeys((b"content-md5", b"digest", b"content-digest", b"repr-digest", b"accept-ranges"), "dropped"),
+}
+
+
+class Negotiated:
+    """What a middleware decided about one request, for the responses inside of it.
+
+    Attributes:
+        envelopes: Whether arrays go out as envelopes.
+        vary: Whether that depended on the request's ``Prefer``.
+        applied: Whether the response is to say so.
+        written: Set by a response that writes its envelopes itself.
+    """
+
+    __slots__ = ("applied", "envelopes", "vary", "written")
+
+    def __init__(self, envelopes: bool, vary: bool, applied: bool) -> None:
+        self.envelopes = envelopes
+        self.vary = vary
+        self.applied = applied
+        self.written = False
+
+
+NOT_ASKED: Final = Negotiated(False, True, False)
+"""The decision about all requests that could have asked for envelopes, and did not."""
+
+
+def negotiate(when: When, scope: Mapping[str, Any]) -> Negotiated:
+    """Decide about one request."""
+    preferred = prefers_envelope(scope)
+    if when == "preferred":
+        return Negotiated(preferred, True, preferred) if preferred else NOT_ASKED
+    envelopes = when == "always" or (callable(when) and bool(when(scope)))
+    return Negotiated(envelopes, False, envelopes and preferred)
 
 
 def prefers_envelope(scope: Mapping[str, Any]) -> bool:
@@ -30,16 +80,18 @@ def prefers_envelope(scope: Mapping[str, Any]) -> bool:
         scope: An ASGI HTTP scope.
     """
     for name, value in scope.get("headers", ()):
-        # Most requests have no such header; its grammar is read only where the word occurs at all.
-        if name.lower() == _PREFER and PREFERENCE.encode() in value.lower():
-            preference = _first_preference(value.decode("latin-1"))
+        if len(name) == _PREFER_LENGTH and name.lower() == _PREFER:
+            preference = _first_preference(value)
             if preference is not None:
                 return preference == ENVELOPE
     return False
 
 
-def _first_preference(header: str) -> str | None:
-    for item in parse_http_list(header):
+@functools.lru_cache(maxsize=64)
+def _first_preference(header: bytes) -> str | None:
+    if _NDARRAY not in header.lower():
+        return None
+    for item in parse_http_list(header.decode("latin-1")):
         message = Message()
         message["prefer"] = item
         parameters = message.get_params([], header="prefer")
@@ -61,23 +113,87 @@ def checked_when(when: object) -> When:
         raise ValueError(f'when must be "preferred", "always" or a function of the scope, not {when!r}')
     if not callable(when):
         raise TypeError(f'when must be "preferred", "always" or a function of the scope, not {type(when).__name__}')
-    if inspect.iscoroutinefunction(when) or inspect.iscoroutinefunction(type(when).__call__):
+    if is_coroutine_function(when):
         raise TypeError("when must be a plain function: what a coroutine function returns is always true")
     return cast("When", when)
 
 
-def wants_envelope(when: When, scope: Mapping[str, Any]) -> bool:
-    """Return whether this request gets envelopes."""
-    if callable(when):
-        return bool(when(scope))
-    return when == "always" or prefers_envelope(scope)
+def is_coroutine_function(function: Callable[..., object]) -> bool:
+    """Return whether calling ``function`` gives a coroutine, also where it is an object with ``__call__``."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+Framing = Literal["document", "lines"]
+"""Whether a body is one JSON document, or one per line."""
+
+
+@functools.lru_cache(maxsize=256)
+def _framing(content_type: bytes) -> Framing | None:
+    media_type = content_type.partition(b";")[0].strip().lower()
+    if media_type == b"application/json" or (media_type.startswith(b"application/") and media_type.endswith(b"+json")):
+        return "document"
+    return "lines" if media_type in _LINES else None
+
+
+# What a body is, what its headers become, and the length that the app declared.
+Rewritable = tuple[Framing, RawHeaders, int | None]
+
+
+def rewritable(status: int, headers: Iterable[tuple[bytes, bytes]], negotiated: Negotiated) -> Rewritable | None:
+    """Return what a response becomes; None if it is none that may be rewritten.
+
+    Where its body is rewritten, its headers lose its length, the digests of its bytes, and the offer of ranges, and an
+    ``ETag`` is weak. Where nobody asked for that, they only say that they depend on ``Prefer``.
+
+    Args:
+        status: The response's status.
+        headers: Its headers, which are not changed.
+        negotiated: What the middleware decided.
+    """
+    if status < 200 or status in _UNTOUCHED:
+        return None
+    framing: Framing | None = None
+    length: int | None = None
+    rewritten = negotiated.envelopes
+    result: RawHeaders = []
+    for header in headers:
+        role = _ROLES.get(header[0].lower())
+        if role is None:
+            result.append(header)
+            continue
+        value = header[1]
+        if role == "type":
+            framing = _framing(value)
+            if framing is None:
+                return None
+        elif role == "encoding":
+            if value.strip().lower() not in (b"", b"identity"):
+                return None
+        elif role == "applied":
+            # An NDArrayResponse, another middleware, or an upstream was there before.
+            if _first_preference(value) == ENVELOPE:
+                return None
+        elif rewritten and role == "tag":
+            header = header if value.startswith(b"W/") else (header[0], b"W/" + value)
+        elif rewritten:
+            if role == "length":
+                length = int(value) if len(value) < 20 and value.strip().isdigit() else None
+            continue
+        result.append(header)
+    if framing is None:
+        return None
+    if negotiated.vary:
+        result = extend_vary(result)
+    if negotiated.applied:
+        result.append(APPLIED)
+    return framing, result, length
 
 
 def extend_vary(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
     """Return ``headers`` with ``Prefer`` among the names in ``Vary``."""
     result = list(headers)
     for index, (name, value) in enumerate(result):
-        if name.lower() == _VARY:
+        if len(name) == _VARY_LENGTH and name.lower() == _VARY:
             names = [item.strip().lower() for item in value.split(b",")]
             if b"*" in names or _PREFER in names:
                 return result

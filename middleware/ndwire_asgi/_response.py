@@ -14,12 +14,13 @@ from starlette.types import Message, Receive, Scope, Send
 from ndwire import Dump, iter_dumps
 from ndwire_asgi._negotiation import (
     APPLIED,
+    SCOPE_KEY,
+    Negotiated,
     RawHeaders,
     When,
     checked_when,
     extend_vary,
-    prefers_envelope,
-    wants_envelope,
+    negotiate,
 )
 
 # A body of so many bytes is one message, and needs no watch for the client.
@@ -37,7 +38,7 @@ class NDArrayResponse(Response):
         content: What ``ndwire.iter_dumps`` writes. The arrays are read while they are sent.
         status_code, headers, media_type, background: As for ``starlette.responses.Response``.
         when: ``"preferred"`` gives envelopes to requests with ``Prefer: ndarray=envelope``, ``"always"`` to all;
-            a function of the ASGI scope decides for itself.
+            a function of the ASGI scope decides for itself. Behind an ``NDArrayMiddleware``, its decision counts.
         default, option: As for ``ndwire.iter_dumps``.
 
     Raises:
@@ -70,13 +71,13 @@ class NDArrayResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         prefix = "websocket." if scope["type"] == "websocket" else ""
-        envelopes = wants_envelope(self.when, scope)
+        negotiated = self._negotiated(scope)
         # Refuses complex arrays, before anything is sent.
-        dump = self.dump if envelopes else self.dump.nested()
+        dump = self.dump if negotiated.envelopes else self.dump.nested()
         start: Message = {
             "type": prefix + "http.response.start",
             "status": self.status_code,
-            "headers": self._headers_for(scope, dump.content_length, envelopes=envelopes),
+            "headers": self._headers_for(dump.content_length, negotiated),
         }
         kind = prefix + "http.response.body"
         if scope.get("method") == "HEAD":
@@ -90,13 +91,21 @@ class NDArrayResponse(Response):
         if self.background is not None:
             await self.background()
 
-    def _headers_for(self, scope: Scope, content_length: int | None, *, envelopes: bool) -> RawHeaders:
+    def _negotiated(self, scope: Scope) -> Negotiated:
+        """Return the decision of the middleware that the app stands behind, or make one."""
+        negotiated: Negotiated | None = scope.get(SCOPE_KEY)
+        if negotiated is None:
+            return negotiate(self.when, scope)
+        negotiated.written = True
+        return negotiated
+
+    def _headers_for(self, content_length: int | None, negotiated: Negotiated) -> RawHeaders:
         headers = [header for header in self.raw_headers if header[0] != b"content-length"]
         if content_length is not None:
             headers.append((b"content-length", b"%d" % content_length))
-        if self.when == "preferred":
+        if negotiated.vary:
             headers = extend_vary(headers)
-        if envelopes and (self.when == "preferred" or prefers_envelope(scope)):
+        if negotiated.applied:
             headers.append(APPLIED)
         return headers
 

@@ -21,6 +21,7 @@ from ndwire._framing import ServerSentEvent
 from ndwire._held import Held, Rendered
 from ndwire._limits import Limits
 from ndwire._parser import Parser, ReadOptions, loads
+from ndwire._responses import PREFER
 from ndwire._rewriter import Rewriter, rewrite
 from ndwire._streams import (
     aiter_ndjson,
@@ -35,6 +36,7 @@ from ndwire._streams import (
 from ndwire._writer import Dump, dumps, iter_dumps
 
 __all__ = [
+    "PREFER",
     "Allocate",
     "ArrayReady",
     "ContractError",

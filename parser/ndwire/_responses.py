@@ -12,6 +12,9 @@ from typing import Any, Final
 
 from ndwire._parser import BytesLike
 
+PREFER: Final = ("Prefer", "ndarray=envelope")
+"""The request header, name and value, that asks a server for envelopes (RFC 7240)."""
+
 _CHUNK_BYTES: Final = 64 << 10
 
 

@@ -35,17 +35,33 @@ _AT_ONCE: Final = 32 << 10
 _UNBOUNDED: Final = 1 << 62
 
 
-@functools.lru_cache(maxsize=256)
-def _registry(fields: tuple[Field, ...], *, lines: bool) -> Registry:
-    registry = Registry(fields, any_envelope=True, lines=lines)
-    for field in fields:
+def _registry(fields: Iterable[Field], *, lines: bool) -> Registry:
+    """Return the registry of ``fields``, compiled and checked once."""
+    last, registry = _last[lines]
+    if fields is last:
+        return registry
+    frozen = tuple(fields)
+    for field in frozen:
+        if not isinstance(field, Field):
+            raise TypeError(f"fields must be a sequence of Field, not of {type(field).__name__}")
         if "nested" in field.wires and field.dtypes is None:
             raise ValueError(
                 f"the field {field.name!r} reads nested lists, so its dtypes must be named here: by default small "
                 'integers would become int64. dtypes=("uint8", "int16", "int32", "float32") takes the first that '
                 "holds the values"
             )
+    registry = _compiled(frozen, lines=lines)
+    _last[lines] = (frozen, registry)
     return registry
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(fields: tuple[Field, ...], *, lines: bool) -> Registry:
+    return Registry(fields, any_envelope=True, lines=lines)
+
+
+# The last tuples that were looked up, of documents and of lines: a server comes with the same ones again and again.
+_last: Final[list[tuple[tuple[Field, ...], Registry]]] = [((), Registry(())), ((), Registry((), lines=True))]
 
 
 class Rewriter:
@@ -71,25 +87,20 @@ class Rewriter:
         TypeError: Something in ``fields`` is no ``Field``.
     """
 
-    __slots__ = ("_fed", "_max_hold_bytes", "_passing", "_runs", "_scanner", "_sink", "fault", "fields")
+    __slots__ = ("_fed", "_max_hold_bytes", "_passing", "_registry", "_runs", "_scanner", "_sink", "fault", "fields")
 
     def __init__(
         self, fields: Iterable[Field], *, lines: bool = False, max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES
     ) -> None:
         if max_hold_bytes < 0:
             raise ValueError(f"max_hold_bytes must be at least 0, not {max_hold_bytes}")
-        frozen = tuple(fields)
-        for field in frozen:
-            if not isinstance(field, Field):
-                raise TypeError(f"fields must be a sequence of Field, not of {type(field).__name__}")
         self.fields: dict[str, int] = {}
         self.fault: Exception | None = None
         self._max_hold_bytes = max_hold_bytes
         self._sink = _Rewriting(max_hold_bytes, self.fields)
-        self._scanner = Scanner(
-            _registry(frozen, lines=lines), self._sink, tail_bytes=_UNBOUNDED, list_bytes=_UNBOUNDED
-        )
-        self._fed = 0
+        self._registry = _registry(fields, lines=lines)
+        self._scanner: Scanner | None = None  # most texts need none
+        self._fed = 0  # to the scanner
         self._runs: list[Data] = []  # what has come in and not gone out
         self._passing = False
 
@@ -112,6 +123,10 @@ class Rewriter:
         if self._passing:
             return [octets] if octets else []
         try:
+            if self._scanner is None:
+                if self._registry.is_absent(octets):
+                    return [octets] if octets else []
+                self._scanner = Scanner(self._registry, self._sink, tail_bytes=_UNBOUNDED, list_bytes=_UNBOUNDED)
             self._scanner.feed(octets)
             if self._scanner.n_bytes - self._sink.position > self._max_hold_bytes:
                 self._sink.let_go()
@@ -119,17 +134,17 @@ class Rewriter:
             self._remember(octets)
         except Exception as exc:
             self.fault = exc
-            return self._pass_on(octets)
+            self._passing = True
+            return [*self._sink.take(), *self._unsent(octets)]
         self._fed += len(octets)
         return self._sink.take()
 
-    def close(self) -> list[bytes | Held]:
-        """The text has ended: return what is held, as it came."""
-        return [] if self._passing else self._pass_on(b"")
-
-    def stop(self) -> list[bytes | Held]:
-        """Rewrite no more: return what is held, as it came; so does all that follows."""
-        return self.close()
+    def close(self) -> list[bytes]:
+        """Return what is held, as it came: the text has ended. If more comes, it goes out as it came, too."""
+        if self._passing:
+            return []
+        self._passing = True
+        return self._unsent(b"") if self._runs else []
 
     def _remember(self, data: bytes) -> None:
         """Keep the bytes that have not gone out, ``data`` among them."""
@@ -145,18 +160,17 @@ class Rewriter:
         # Last, and all or nothing: a fault on the way leaves what is true without data.
         append_run(self._runs, data)
 
-    def _pass_on(self, data: bytes) -> list[bytes | Held]:
-        """Let all that has not gone out go as it came, and rewrite no more."""
-        self._passing = True
-        out = self._sink.take()
+    def _unsent(self, data: bytes) -> list[bytes]:
+        """Return all that has come in, ``data`` last, and has not gone out."""
         runs = [*self._runs, data]
         gone = self._sink.position - (self._fed - sum(map(len, self._runs)))
+        self._runs = []
+        out: list[bytes] = []
         for run in runs:
             taken = min(gone, len(run))
             gone -= taken
             if taken < len(run):
                 out.append(bytes(run[taken:]))
-        self._runs = []
         return out
 
 

@@ -112,13 +112,13 @@ class Scanner:
         self._previous = 0  # the byte before the piece
         self._held = b""
         self._head = bytearray()  # in STRING: what is there of the magic
-        self._opening = Opening(self._skip_space)
+        self._opening: Opening | None = None
         self._list: ListText | None = None
         self._wire: BlobWire = "envelope"
         self._entry: Entry | None = None
         self._offset = 0  # of the value that is being read
         self._slashes = 0  # backslashes that the last piece of a string ended with
-        self._tail = Tail()
+        self._tail: Tail | None = None
         self._tail_offset = 0
 
     @property
@@ -137,12 +137,14 @@ class Scanner:
         """The body has ended: push out what is held."""
         if self._state is State.BLOB:
             self._sink.cut(None, 0)
-        elif self._state is State.TAIL:
+        elif self._tail is not None:
             self._sink.cut(bytes(self._tail.text), self._tail_offset)
         elif self._list is not None:
             self._let_go(self._list)
         else:
-            held = {State.OPENING: self._opening.head, State.STRING: self._head}.get(self._state, self._held)
+            held = self._head if self._state is State.STRING else self._held
+            if self._opening is not None:
+                held = self._opening.head
             self._sink.text(held, 0, len(held))
 
     def let_go(self) -> None:
@@ -152,8 +154,8 @@ class Scanner:
             self._list = None
             self._state = State.TEXT
             self._let_go(text)
-        elif self._state is State.OPENING and len(self._opening.head) > _LONG_OPENING:
-            self._no_envelope(b"", 0)
+        elif self._opening is not None and len(self._opening.head) > _LONG_OPENING:
+            self._no_envelope(self._opening, b"", 0)
 
     def _scan(self, data: Data) -> None:
         i = 0
@@ -183,7 +185,8 @@ class Scanner:
         entries = self._registry.entries
         search = self._registry.key.search
         passed = i  # all before it went out
-        while True:
+        more = self._registry.may_occur(data, i, n)
+        while more:
             match = search(data, i)
             if match is None:
                 break
@@ -338,16 +341,20 @@ class Scanner:
 
     def _read_opening(self, data: Data, i: int, n: int) -> int:
         """Find out whether an object opens as an envelope."""
-        i, verdict = self._opening.take(data, i, n)
+        opening = self._opening
+        assert opening is not None  # made when the object began
+        i, verdict = opening.take(data, i, n)
         if verdict is Verdict.COMPLETE:
-            self._open("envelope", self._entry, bytes(self._opening.head), self._offset)
+            self._opening = None
+            self._open("envelope", self._entry, bytes(opening.head), self._offset)
         elif verdict is Verdict.ORDINARY:
-            self._no_envelope(data, i)
+            self._no_envelope(opening, data, i)
         return i
 
-    def _no_envelope(self, data: Data, i: int) -> None:
+    def _no_envelope(self, opening: Opening, data: Data, i: int) -> None:
         """The object opens otherwise: its brace goes out as text, and what was held behind it is searched."""
-        rest = bytes(self._opening.head[1:])
+        self._opening = None
+        rest = bytes(opening.head[1:])
         self._sink.text(b"{", 0, 1)
         if (rest.lstrip(b" \t\n\r") or data[i : i + 1])[:1] == b'"':
             self._sink.suspect()
@@ -407,15 +414,18 @@ class Scanner:
     def _read_tail(self, data: Data, i: int, n: int) -> int:
         """Collect what follows the base64 up to the brace that closes the envelope."""
         tail = self._tail
+        assert tail is not None  # made when the base64 ended
         known = self._entry.tails if self._entry is not None else {}
         j, done = tail.end(data, i, n, known)
         if self._lines and (end := end_of_line(data, i, j)) < j:
             self._state = State.TEXT
+            self._tail = None
             self._sink.text(data, i, end)
             self._sink.cut(b"", 0)
             return end
         if done:
             self._state = State.TEXT
+            self._tail = None
         if not self._sink.wants_tails:
             self._sink.text(data, i, j)
         else:

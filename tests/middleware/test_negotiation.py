@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ndwire_asgi import prefers_envelope
-from ndwire_asgi._negotiation import checked_when, extend_vary, wants_envelope
+from ndwire_asgi._negotiation import checked_when, extend_vary, negotiate
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,10 @@ def test_vary_is_extended(before: list[tuple[bytes, bytes]], after: list[tuple[b
     given = tuple(before)
     assert extend_vary(given) == after
     assert list(given) == before
+
+
+def wants_envelope(when: Any, scope: Any) -> bool:
+    return negotiate(when, scope).envelopes
 
 
 def test_when() -> None:

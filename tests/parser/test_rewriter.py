@@ -302,10 +302,10 @@ def test_it_can_be_stopped_at_any_byte() -> None:
     for cut in range(len(body) + 1):
         rewriter = Rewriter([X])
         out = b"".join(item for item in rewriter.feed(body[:cut]) if isinstance(item, bytes))
-        out += b"".join(item for item in rewriter.stop() if isinstance(item, bytes))
+        out += b"".join(item for item in rewriter.close() if isinstance(item, bytes))
         assert out == rewrite(body[:cut], [X])
         assert rewriter.feed(body[cut:]) == [body[cut:]] * (cut < len(body))
-        assert rewriter.stop() == rewriter.close() == []
+        assert rewriter.close() == []
         assert rewriter.n_held == 0
 
 
@@ -333,7 +333,7 @@ def test_memory_may_be_reused_as_soon_as_feed_returns() -> None:
     rewriter = Rewriter([X])
     out = rewriter.feed(chunk)
     chunk[:] = b"?" * len(chunk)
-    assert texts([*out, *rewriter.stop()]) == b'{"x":[1,2'
+    assert texts([*out, *rewriter.close()]) == b'{"x":[1,2'
 
 
 @pytest.mark.parametrize("name", ["routed.json", "routed_long.json", "routed_start.json", "generate_routed.json"])

@@ -9,7 +9,7 @@ from ndwire import Held, Rewriter
 
 def items(rewriter: Rewriter, chunks: Iterable[bytes]) -> list[bytes | Held]:
     """Return all that goes out."""
-    return [item for chunk in chunks for item in rewriter.feed(chunk)] + rewriter.close()
+    return [item for chunk in chunks for item in rewriter.feed(chunk)] + [*rewriter.close()]
 
 
 def texts(out: Iterable[bytes | Held]) -> bytes:

@@ -1,0 +1,151 @@
+"""NDArrayMiddleware: any ASGI app speaks envelopes to whoever asks for them.
+
+The middleware keeps no state but its configuration; what happens to a response is up to its ``Responder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ndwire import Field, Rewriter
+from ndwire_asgi._negotiation import (
+    NOT_ASKED,
+    SCOPE_KEY,
+    When,
+    checked_when,
+    is_coroutine_function,
+    negotiate,
+    rewritable,
+)
+from ndwire_asgi._responder import Responder, Rewritten, Settings, logger
+
+Fields = Sequence[Field] | Mapping[str, Sequence[Field]]
+
+_MAX_HOLD_BYTES: Final = 256 << 20
+# Extensions by which an app hands the server a file instead of its bytes.
+_FILES: Final = frozenset(("http.response.pathsend", "http.response.zerocopysend"))
+
+
+class NDArrayMiddleware:
+    """Rewrites the arrays in JSON responses into envelopes, for requests with ``Prefer: ndarray=envelope``.
+
+    Nested lists, ``.npy`` strings and raw strings under the names of ``fields`` become envelopes while the app sends
+    them, in JSON, NDJSON and event streams. Everything else goes on byte for byte, and so does every response when
+    nobody asked. A compressing middleware belongs outside of this one.
+
+    Args:
+        app: The ASGI app.
+        fields: The registered fields, or several such sequences by path prefix: the longest prefix that ends at a
+            segment's boundary counts, and what no prefix matches is not touched. Fields that read nested lists must
+            name their dtypes.
+        when: ``"preferred"`` rewrites for requests that ask, ``"always"`` for all; a function of the ASGI scope decides
+            for itself (``prefers_envelope`` is there to combine it with).
+        max_hold_bytes: A value of more bytes of text goes out as it came.
+        on_rewrite: Called with a ``Rewritten`` when a response in which something was rewritten has gone out.
+
+    Raises:
+        ValueError: Fields that cannot work, a prefix that does not begin with a slash, or another ``when``.
+        TypeError: Something in ``fields`` is no ``Field``, or a coroutine function where a plain one is wanted.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        fields: Fields,
+        *,
+        when: When = "preferred",
+        max_hold_bytes: int = _MAX_HOLD_BYTES,
+        on_rewrite: Callable[[Rewritten], object] | None = None,
+    ) -> None:
+        if on_rewrite is not None and (not callable(on_rewrite) or is_coroutine_function(on_rewrite)):
+            raise TypeError("on_rewrite must be a plain function: it is called, not awaited")
+        self.app = app
+        self.when: When = checked_when(when)
+        self._routes = _routes(fields)
+        self._settings = Settings(max_hold_bytes, on_rewrite)
+        for _, sequence in self._routes:
+            # Refuses what cannot work now, and not at the first request.
+            Rewriter(sequence, max_hold_bytes=max_hold_bytes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        fields = self._fields_for(scope) if scope["type"] == "http" else ()
+        if not fields:
+            await self.app(scope, receive, send)
+            return
+        negotiated = negotiate(self.when, scope)
+        extensions = scope.get("extensions")
+        if negotiated.envelopes and extensions and not _FILES.isdisjoint(extensions):
+            # A copy only here: outer middlewares may read from the scope what the app leaves in it.
+            kept = {name: value for name, value in extensions.items() if name not in _FILES}
+            scope = {**scope, "extensions": kept}
+        scope[SCOPE_KEY] = negotiated
+        if negotiated.envelopes:
+            responder = Responder(send, fields, negotiated, self._settings, scope)
+            await self.app(scope, receive, responder.send)
+            await responder.finish()
+        elif negotiated.vary:
+            await self.app(scope, receive, _varying(send))
+        else:
+            await self.app(scope, receive, send)
+
+    def _fields_for(self, scope: Scope) -> tuple[Field, ...]:
+        routes = self._routes
+        if not routes[0][0]:
+            # One sequence for every path.
+            return routes[0][1]
+        path = _route_path(scope)
+        for prefix, fields in routes:
+            if path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("", "/"):
+                return fields
+        return ()
+
+
+def _routes(fields: Fields) -> list[tuple[str, tuple[Field, ...]]]:
+    """Return prefixes, without a slash at the end, and their fields; the longest first."""
+    if not isinstance(fields, Mapping):
+        return [("", tuple(fields))]
+    routes: dict[str, tuple[Field, ...]] = {}
+    for prefix, sequence in fields.items():
+        if not isinstance(prefix, str) or not prefix.startswith("/"):
+            raise ValueError(f"a path prefix begins with a slash, unlike {prefix!r}")
+        if routes.setdefault(prefix.rstrip("/"), tuple(sequence)) != tuple(sequence):
+            raise ValueError(f"the path prefix {prefix!r} is there twice")
+    return sorted(routes.items(), key=lambda route: -len(route[0])) or [("", ())]
+
+
+def _route_path(scope: Mapping[str, Any]) -> str:
+    """Return the path as the app sees it: below the path that it is mounted at."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "").rstrip("/")
+    return path[len(root) :] if root and path.startswith(root) and path[len(root) : len(root) + 1] == "/" else path
+
+
+def _varying(send: Send) -> Send:
+    """Say of responses that would have been rewritten that they depend on ``Prefer``; else pass all messages on."""
+
+    def pass_on(message: Message) -> Awaitable[None]:
+        # Not a coroutine itself: that would cost as much as all else here.
+        if message["type"] == "http.response.start":
+            message = _varied(message)
+        return send(message)
+
+    return pass_on
+
+
+def _varied(message: Message) -> Message:
+    headers = message.get("headers", ())
+    if not isinstance(headers, (list, tuple)):
+        # An iterator could be read but once.
+        headers = list(headers)
+        message = {**message, "headers": headers}
+    try:
+        response = rewritable(message["status"], headers, NOT_ASKED)
+    except Exception as exc:
+        # Headers that are none, for example: whatever it is, the server is to see it as it came.
+        logger.warning("the response goes out as it came", exc_info=exc)
+        return message
+    return message if response is None else {**message, "headers": response[1]}
