@@ -44,9 +44,11 @@ logger = logging.getLogger("ndwire_asgi")
 # So much of a message is scanned between two looks at the clock, and body messages have about this size.
 _WINDOW: Final = 256 << 10
 # The loop is let go on after so much work on it, in seconds.
-_LONG: Final = 0.003
-# What a thread sleeps between two pieces of work. It gives the interpreter away for sure, which sleep(0) does not.
+_LONG: Final = 0.001
+# What a thread sleeps after a stretch of work, both in seconds. That gives the interpreter away for sure, unlike
+# sleep(0); more often, the thread and the loop would take it from each other all the time.
 _PAUSE: Final = 50e-6
+_STRETCH: Final = 300e-6
 # Conversions share the interpreter with the loop: more of them at once would only make it wait longer.
 _THREADS: Final = 2
 # The body is a file: these take the place of body messages.
@@ -320,12 +322,16 @@ class Responder:
         """Render long values in a thread, so that the loop goes on."""
         abandoned = False
 
+        before = last = time.perf_counter()
+
         def pause() -> None:
+            nonlocal last
             if abandoned:
                 raise _AbandonedError
-            time.sleep(_PAUSE)
+            if time.perf_counter() - last > _STRETCH:
+                time.sleep(_PAUSE)
+                last = time.perf_counter()
 
-        before = time.perf_counter()
         try:
             return await anyio.to_thread.run_sync(
                 lambda: [value.render(pause) for value in values], abandon_on_cancel=True, limiter=_thread_limiter()

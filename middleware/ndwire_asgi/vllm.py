@@ -46,7 +46,7 @@ class VLLMMiddleware(NDArrayMiddleware):
 
     Attributes:
         fields: What is rewritten, unless the environment says otherwise.
-        when: When, unless the environment says otherwise.
+        when: When, unless the environment says otherwise; a method of the scope decides for itself.
 
     Raises:
         ValueError: A variable holds what cannot work; the message names it.
@@ -56,9 +56,10 @@ class VLLMMiddleware(NDArrayMiddleware):
     when: When = "preferred"
 
     def __init__(self, app: ASGIApp) -> None:
-        # An attribute of the class that is a function is a function of the scope, and no method.
-        when: Any = os.environ.get(WHEN_VARIABLE, _as_it_stands(type(self), "when"))
-        if WHEN_VARIABLE in os.environ and when not in ("preferred", "always"):
+        when: Any = os.environ.get(WHEN_VARIABLE)
+        if when is None:
+            when = self.when
+        elif when not in ("preferred", "always"):
             raise ValueError(f'{WHEN_VARIABLE} must be "preferred" or "always", not {when!r}')
         text = os.environ.get(FIELDS_VARIABLE)
         if text is None:
@@ -68,12 +69,6 @@ class VLLMMiddleware(NDArrayMiddleware):
             super().__init__(app, _parsed(text), when=when)
         except (ValueError, TypeError) as exc:
             raise ValueError(f"{FIELDS_VARIABLE}: {exc}") from exc
-
-
-def _as_it_stands(cls: type, name: str) -> Any:
-    """Return an attribute of a class as it stands there."""
-    value: Any = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
-    return value.__func__ if isinstance(value, staticmethod) else value
 
 
 def _parsed(text: str) -> Fields:

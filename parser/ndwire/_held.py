@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from ndwire._arrays import narrow
 from ndwire._base64 import Base64Decoder, encode_pieces
 from ndwire._buffers import ArrayBuffer
-from ndwire._dtypes import BIG_ENDIAN_HOST
+from ndwire._dtypes import BIG_ENDIAN_HOST, DTYPES
 from ndwire._envelope import OPENING, build, ending
 from ndwire._errors import MalformedArray, WireError
 from ndwire._field import Field
+from ndwire._filling import integers_of, rounded
 from ndwire._limits import Limits
 from ndwire._lists import FlatKind
 from ndwire._nested import Pause, no_pause, read_list
@@ -40,6 +41,7 @@ _SMALL: Final = 64 << 10
 _PIECE_BYTES: Final = 256 << 10
 # Longer lists are faster with NumPy, but for bytes.
 _FEW_BYTES: Final = 256
+_FEW: Final = 64
 _ANY_OR_ONE: Final = (None, 1)
 _FLOATS: Final = ("float32", "float64")
 
@@ -211,6 +213,15 @@ def _decode(buffer: ArrayBuffer | NpyBuffer, runs: Sequence[bytes | bytearray], 
         pause()
 
 
+def _many(values: Any, name: str) -> memoryview:
+    numbers = (
+        integers_of(values, DTYPES[name]) if name not in _FLOATS else rounded(np.array(values, "f8"), DTYPES[name])
+    )
+    if numbers is None:
+        raise OverflowError
+    return numbers.data
+
+
 def envelope_of_flat(field: Field, text: bytes, kind: FlatKind) -> bytes | None:
     """Return the envelope of a short, flat list of numbers: the general way, in fewer steps.
 
@@ -233,7 +244,8 @@ def envelope_of_flat(field: Field, text: bytes, kind: FlatKind) -> bytes | None:
         if kind == "decimals" and name not in _FLOATS:
             continue
         try:
-            return b"".join((OPENING, pybase64.b64encode(maker(values)), end % len(values)))
+            octets = maker(values) if len(values) <= _FEW or maker is bytes else _many(values, name)
+            return b"".join((OPENING, pybase64.b64encode(octets), end % len(values)))
         except (ValueError, OverflowError):
             # Too large for this dtype.
             continue

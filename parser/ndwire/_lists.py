@@ -28,8 +28,8 @@ _STRANGE_IN_LINE: Final = (*_STRANGE, b"\n", b"\r")
 _BRACKET: Final = re.compile(rb"[\[\]]")
 _FIRST_WINDOW: Final = 4 << 10
 _WINDOW: Final = 256 << 10
-# Pieces are collected into runs of about this size.
-_RUN: Final = 64 << 10
+# Shorter pieces are collected into runs of this size. Longer ones are kept as they are, and may be shared.
+_RUN: Final = 16 << 10
 # Up to so many brackets are counted without NumPy.
 _FEW: Final = 48
 

@@ -191,8 +191,7 @@ def _has(characters: bytes, runs: Sequence[Text], pause: Pause) -> bool:
     """Return whether one of ``characters`` is in the text."""
     for run in runs:
         for start in range(0, len(run), _WINDOW):
-            if start:
-                pause()
+            pause()
             for character in characters:
                 if run.find(character, start, start + _WINDOW) >= 0:
                     return True
