@@ -45,3 +45,12 @@ def test_quickstart_explains_itself() -> None:
         refused = example("quickstart.py", "--port", str(taken.getsockname()[1]))
     assert refused.returncode == 1
     assert "cannot listen on port" in refused.stderr
+
+
+def test_middleware() -> None:
+    result = example("middleware.py", "--tokens", "40")
+    assert result.returncode == 0, result.stderr
+    assert "uint8 of shape (40, 48, 8)" in result.stdout
+    assert result.stdout.count("event ") == 4
+    assert "example: /generate: " in result.stderr
+    assert "example: /stream: " in result.stderr

@@ -8,7 +8,10 @@ import re
 import types
 from typing import Any
 
+import httpx
 import pytest
+import requests
+import urllib3
 
 import ndwire
 from support.asgi import serving
@@ -39,7 +42,34 @@ def test_server_and_client(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == promised(client)
 
 
-@pytest.mark.parametrize("code", [code for code in PYTHON if not re.match(r"# (server|client)\.py", code)])
+def test_middleware_and_client(capsys: pytest.CaptureFixture[str]) -> None:
+    middleware = next(code for code in PYTHON if code.startswith("# middleware.py"))
+    client = next(code for code in PYTHON if code.startswith("# client.py"))
+    app = run(middleware)["app"]
+    with serving(app) as url:
+        run(client.replace("http://127.0.0.1:8000", url))
+        asked = httpx.get(url + "/generate", headers=dict([ndwire.PREFER]))
+        plain = httpx.get(url + "/generate")
+    assert capsys.readouterr().out == promised(client)
+    assert b'{"data":"' in asked.content
+    assert plain.json() == {"choices": [{"index": 0, "routed_experts": [[[0] * 8] * 40] * 12}]}
+
+
+def test_where_the_header_goes() -> None:
+    def answer(request: Any) -> httpx.Response:
+        return httpx.Response(200, text=request.headers["prefer"])
+
+    with httpx.Client(headers=dict([ndwire.PREFER]), transport=httpx.MockTransport(answer)) as client:
+        assert client.get("http://x").text == "ndarray=envelope"
+    assert ndwire.PREFER == ("Prefer", "ndarray=envelope")
+    session = requests.Session()
+    session.headers.update(dict([ndwire.PREFER]))
+    assert session.headers["prefer"] == "ndarray=envelope"
+    with urllib3.PoolManager(headers=dict([ndwire.PREFER])) as pool:
+        assert pool.headers["Prefer"] == "ndarray=envelope"
+
+
+@pytest.mark.parametrize("code", [code for code in PYTHON if not re.match(r"# (server|client|middleware)\.py", code)])
 def test_other_blocks(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(code)
     assert capsys.readouterr().out == promised(code)

@@ -18,7 +18,6 @@ from starlette.types import ASGIApp
 
 from ndwire import Field
 from ndwire_asgi._middleware import Fields, NDArrayMiddleware
-from ndwire_asgi._negotiation import When
 
 WHEN_VARIABLE: Final = "NDWIRE_WHEN"
 FIELDS_VARIABLE: Final = "NDWIRE_FIELDS"
@@ -53,7 +52,7 @@ class VLLMMiddleware(NDArrayMiddleware):
     """
 
     fields: Fields = FIELDS
-    when: When = "preferred"
+    when: Any = "preferred"
 
     def __init__(self, app: ASGIApp) -> None:
         when: Any = os.environ.get(WHEN_VARIABLE)

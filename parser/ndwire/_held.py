@@ -25,7 +25,7 @@ from ndwire._dtypes import BIG_ENDIAN_HOST, DTYPES
 from ndwire._envelope import OPENING, build, ending
 from ndwire._errors import MalformedArray, WireError
 from ndwire._field import Field
-from ndwire._filling import integers_of, rounded
+from ndwire._filling import integers_of
 from ndwire._limits import Limits
 from ndwire._lists import FlatKind
 from ndwire._nested import Pause, no_pause, read_list
@@ -213,15 +213,6 @@ def _decode(buffer: ArrayBuffer | NpyBuffer, runs: Sequence[bytes | bytearray], 
         pause()
 
 
-def _many(values: Any, name: str) -> memoryview:
-    numbers = (
-        integers_of(values, DTYPES[name]) if name not in _FLOATS else rounded(np.array(values, "f8"), DTYPES[name])
-    )
-    if numbers is None:
-        raise OverflowError
-    return numbers.data
-
-
 def envelope_of_flat(field: Field, text: bytes, kind: FlatKind) -> bytes | None:
     """Return the envelope of a short, flat list of numbers: the general way, in fewer steps.
 
@@ -229,7 +220,7 @@ def envelope_of_flat(field: Field, text: bytes, kind: FlatKind) -> bytes | None:
     """
     if field.dtypes is None or field.ndim not in _ANY_OR_ONE:
         return None
-    if len(text) > _FEW_BYTES and field.dtypes[0] != "uint8":
+    if len(text) > _FEW_BYTES and (kind == "decimals" or field.dtypes[0] != "uint8"):
         return None
     try:
         values = orjson.loads(text)
@@ -244,7 +235,10 @@ def envelope_of_flat(field: Field, text: bytes, kind: FlatKind) -> bytes | None:
         if kind == "decimals" and name not in _FLOATS:
             continue
         try:
-            octets = maker(values) if len(values) <= _FEW or maker is bytes else _many(values, name)
+            octets: Any = None
+            if len(values) > _FEW and maker is not bytes and name not in _FLOATS:
+                octets = integers_of(values, DTYPES[name])
+            octets = maker(values) if octets is None else octets.data
             return b"".join((OPENING, pybase64.b64encode(octets), end % len(values)))
         except (ValueError, OverflowError):
             # Too large for this dtype.

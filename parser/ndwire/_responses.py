@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ndwire._parser import BytesLike
 
-PREFER: Final = ("Prefer", "ndarray=envelope")
+PREFER: Final[tuple[str, str]] = ("Prefer", "ndarray=envelope")
 """The request header, name and value, that asks a server for envelopes (RFC 7240)."""
 
 _CHUNK_BYTES: Final = 64 << 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import random
@@ -338,14 +339,9 @@ async def test_two_tasks_take_turns() -> None:
             for number in range(6):
                 await send(body(b'data: {"n":"%b%d","x":%b}\n\n' % (name, number, BIG[5:-9]), more=True))
 
-        async def hasty() -> None:
-            with anyio.move_on_after(0.0001):
-                await send(body(b"never", more=True))
-
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(events, b"a")
             tasks.start_soon(events, b"b")
-            tasks.start_soon(hasty)
             tasks.start_soon(events, b"c")
         await send(body(b""))
 
@@ -353,6 +349,66 @@ async def test_two_tasks_take_turns() -> None:
     lines = [line for line in result.body.split(b"\n\n") if line]
     names = {loads(line[6:], [X])["n"] for line in lines}
     assert len(lines) == len(names) == 18
+
+
+async def test_a_task_that_gives_up_its_turn() -> None:
+    gate = anyio.Event()
+    result = Exchange()
+
+    async def slow(message: Message) -> None:
+        await gate.wait()
+        await result.send(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start((b"content-type", b"text/event-stream")))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send, body(b"data: 1\n\n", more=True))
+            await anyio.wait_all_tasks_blocked()
+            with anyio.move_on_after(0.001) as cancelled:
+                await send(body(b"data: 2\n\n", more=True))
+            assert cancelled.cancelled_caught
+            tasks.start_soon(send, body(b"data: 3\n\n"))
+            await anyio.wait_all_tasks_blocked()
+            gate.set()
+
+    async def server(message: Message) -> None:
+        await (slow if message["type"] == "http.response.body" else result.send)(message)
+
+    await NDArrayMiddleware(app, [X])(http_scope(ASKED), result.receive, server)
+    assert result.body == b"data: 1\n\ndata: 3\n\n"
+
+
+async def test_a_task_that_is_cancelled_as_its_turn_comes(anyio_backend: str) -> None:
+    if anyio_backend == "trio":
+        pytest.skip("asyncio alone cancels what is let go on")
+    result = Exchange()
+    gate = anyio.Event()
+
+    async def slow(message: Message) -> None:
+        if message.get("body") == b"data: 1\n\n":
+            await gate.wait()
+        await result.send(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start((b"content-type", b"text/event-stream")))
+        second: Any = None
+
+        async def first() -> None:
+            await send(body(b"data: 1\n\n", more=True))
+            second.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first)
+            await anyio.wait_all_tasks_blocked()
+            second = asyncio.create_task(send(body(b"data: 2\n\n", more=True)))
+            await anyio.wait_all_tasks_blocked()
+            gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        await send(body(b"data: 3\n\n"))
+
+    await NDArrayMiddleware(app, [X])(http_scope(ASKED), result.receive, slow)
+    assert result.body == b"data: 1\n\ndata: 3\n\n"
 
 
 async def test_a_last_message_that_waits_behind_the_last() -> None:
@@ -686,6 +742,19 @@ async def test_a_fault_of_ours_lets_the_body_out_as_it_came(
         assert result.body.endswith(text[-len(value) - 20 :])
     if declared:
         assert int(result.headers[b"content-length"]) == len(result.body)
+
+
+async def test_the_first_fault_counts(monkeypatch: pytest.MonkeyPatch, caplog: Log) -> None:
+    from ndwire import _held
+
+    def failing(*_: Any) -> Any:
+        raise RuntimeError("forced")
+
+    value = BIG[5 : 5 + 100_000].rpartition(b",")[0] + b"]"
+    text = b'[{"x":%b},{"x":%b},{"x":[1,2]}]' % (value, value)
+    monkeypatch.setattr(_held, "read", failing)
+    assert (await ask(answering(text))).body.startswith(text[:-8])
+    assert len(caplog.records) == 1
 
 
 async def test_headers_that_are_none(caplog: Log) -> None:

@@ -160,6 +160,8 @@ def test_integers_at_the_edges_of_64_bits(reader: str) -> None:
         b"[1,2, ,3]",
         b"[1 2,3]",
         b"[[1]2,[3]]",
+        b"[[1,2],[3,4]5]",
+        b"[[1,2],[3]4,5]",
         b"[[1,2]-[3,4]]",
         b"[01,2]",
         b"[1,2.]",
@@ -184,6 +186,11 @@ def test_long_lists(separators: tuple[str, str]) -> None:
             assert np.array_equal(events[0].array, array)
             assert events[0].array.dtype == array.dtype
             assert parser.close()["y"] == 1
+
+
+def test_lists_whose_rows_nest_differently_are_ordinary(reader: str) -> None:
+    for text in ("[[[1],2],3]", "[[[1],[2]],[3]]", "[[1],[[2]]]", "[[],[1]]", "[[1],[]]", "[[[1]],[[]]]"):
+        assert lawful(b'{"x":%b}' % text.encode(), [X]).document == {"x": json.loads(text)}
 
 
 def test_the_array_is_ready_with_its_last_bracket() -> None:

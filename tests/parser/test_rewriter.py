@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.generate import mutated, seeds, written
 from fuzz.laws import rewriting
-from ndwire import Field, Held, Rewriter, _held, _rewriter, loads, presets, rewrite
+from ndwire import Field, Held, MalformedArray, Rewriter, _held, _nested, _rewriter, _scanner, loads, presets, rewrite
 from support.chunking import chunkings
 from support.rewriting import items, joined, originals, texts
 from support.vectors import recording
@@ -103,6 +103,41 @@ CASES: list[tuple[str, list[Field], bytes, bytes]] = [
         b'{"x":[{"x":{"data":"AQ==","shape":[1],"dtype":"uint8"}}]}',
     ),
 ]
+
+
+def test_short_lists_go_the_same_way_in_fewer_steps() -> None:
+    chance = random.Random(7)
+    kinds: list[Callable[[], Any]] = [
+        lambda: chance.randrange(200),
+        lambda: chance.randrange(-200, 70_000),
+        lambda: chance.choice([1, 1 << 70]),
+        lambda: chance.choice([-(1 << 63), -(1 << 63) - 1, 1 << 63]),
+        chance.random,
+        lambda: chance.choice([1, 1e39, 1e-50, -0.0]),
+    ]
+    choices: list[tuple[str, ...]] = [
+        ("uint8", "int16", "int32"),
+        ("uint8", "float32"),
+        ("int8", "uint16", "int64", "uint64", "float64"),
+        ("float32", "float64"),
+        ("float16",),
+        ("bool",),
+        ("uint8", "float16", "float64"),
+    ]
+    for _ in range(600):
+        kind = chance.choice(kinds)
+        values = [kind() for _ in range(chance.choice([0, 1, 3, 60, 70, 300]))]
+        field = Field("x", dtypes=chance.choice(choices), ndim=chance.choice([None, 1, 2]))
+        text = orjson.dumps(values) if all(abs(value) < 1 << 62 for value in values) else repr(values).encode()
+        body = b'{"x":%b}' % text
+        short = rewrite(body, [field])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_rewriter, "envelope_of_flat", lambda *_: None)
+            assert rewrite(body, [field]) == short
+            patch.setattr(_scanner, "SHORT", 0)
+            patch.setattr(_nested, "SHORT", 0)
+            assert rewrite(body, [field]) == short
+
 
 UNTOUCHED: list[tuple[str, list[Field], bytes]] = [
     ("no name", [X], b'{"y":[1,2,3]}'),
@@ -224,6 +259,15 @@ def test_long_values_are_rendered_later_and_elsewhere() -> None:
     assert b"".join(held.original()) == BIG
     text = b'{"x":' + b"".join(results[0].pieces) + b"}"
     assert loads(text, [X])["x"].tolist() == orjson.loads(BIG)
+
+
+def test_a_long_value_that_no_dtype_holds_says_why_it_stays() -> None:
+    [_, held, _] = items(Rewriter([Field("x", dtypes=("uint8",))]), [b'{"x":%b}' % BIG.replace(b"250", b"256")])
+    assert isinstance(held, Held)
+    rendered = held.render()
+    assert isinstance(rendered.refusal, MalformedArray)
+    assert (rendered.rewritten, rendered.fault) == (False, None)
+    assert b"".join(rendered.pieces) == BIG.replace(b"250", b"256")
 
 
 def test_a_check_decides_and_whatever_it_raises_leaves_the_value_alone() -> None:
