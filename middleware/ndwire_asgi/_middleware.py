@@ -23,6 +23,7 @@ from ndwire_asgi._negotiation import (
 from ndwire_asgi._responder import Responder, Rewritten, Settings, logger
 
 Fields = Sequence[Field] | Mapping[str, Sequence[Field]]
+"""One registry for every path, or several by path prefix."""
 
 _MAX_HOLD_BYTES: Final = 256 << 20
 # Extensions by which an app hands the server a file instead of its bytes.
@@ -121,7 +122,8 @@ def _route_path(scope: Mapping[str, Any]) -> str:
     """Return the path as the app sees it: below the path that it is mounted at."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "").rstrip("/")
-    return path[len(root) :] if root and path.startswith(root) and path[len(root) : len(root) + 1] == "/" else path
+    below = path.removeprefix(root)
+    return below if below.startswith("/") else path if below else "/"
 
 
 def _varying(send: Send) -> Send:

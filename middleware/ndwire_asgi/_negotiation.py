@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, cast
 from urllib.request import parse_http_list
 
 When = Literal["preferred", "always"] | Callable[[Mapping[str, Any]], bool]
+"""Who gets envelopes: those who ask, all, or those whom a function of the ASGI scope chooses."""
+
 RawHeaders = list[tuple[bytes, bytes]]
 
 PREFERENCE: Final = "ndarray"

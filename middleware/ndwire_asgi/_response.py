@@ -96,7 +96,7 @@ class NDArrayResponse(Response):
         negotiated: Negotiated | None = scope.get(SCOPE_KEY)
         if negotiated is None:
             return negotiate(self.when, scope)
-        negotiated.written = True
+        negotiated.written = negotiated.envelopes
         return negotiated
 
     def _headers_for(self, content_length: int | None, negotiated: Negotiated) -> RawHeaders:

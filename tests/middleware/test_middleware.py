@@ -505,6 +505,8 @@ async def test_an_app_that_sends_a_path_all_the_same(headers: Headers) -> None:
         ("/api/v1/completions", "/api/", "x"),
         ("/v1/completions", "/api", "x"),
         ("/apiv1/completions", "/api", "z"),
+        ("/v1", "/v1", "z"),
+        ("/v1/v1", "/v1", "x"),
     ],
 )
 async def test_the_longest_prefix_counts(path: str, root_path: str, name: str) -> None:
