@@ -58,7 +58,7 @@ class Recorder:
         return self.takes_lists
 
     def flat(self, entry: Any, text: bytes, kind: str, offset: int) -> bool:
-        assert (kind == "decimals") == any(mark in text for mark in b".eE")
+        assert (kind == "decimals") == any(mark in text for mark in b".eE+")
         return self.numbers(entry, [text], None, offset)
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
