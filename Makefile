@@ -53,7 +53,7 @@ wheel: $(MADE)-dev
 	rm -rf $(VENV)-wheel
 
 bench: $(MADE)-dev
-	PYTHONPATH=tests $(BIN)/python -m benchmarks
+	PYTHONPATH=tests:. $(BIN)/python -m benchmarks --out tests/benchmarks/results
 
 fuzz: $(MADE)-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import httpx
@@ -203,9 +203,58 @@ def digest(arrays: Arrays) -> str:
     return sha.hexdigest()
 
 
+class Meter:
+    """Measures, while it is entered, the longest stall of the running loop and the memory of the process.
+
+    Attributes:
+        seconds: How long it was entered.
+        stall: The longest time in seconds that the loop did not go on.
+        samples: Seconds since it was entered, and the bytes of resident memory then.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = self.stall = 0.0
+        self.samples: list[tuple[float, int]] = []
+        self._process = psutil.Process()
+        self._done = threading.Event()
+
+    @property
+    def peak_bytes(self) -> int:
+        """The memory that was added at the most."""
+        return max(n_bytes for _, n_bytes in self.samples) - self.samples[0][1]
+
+    async def __aenter__(self) -> Self:
+        self._watcher = asyncio.create_task(self._watch())
+        await asyncio.sleep(0.02)
+        self.stall = 0.0
+        self._start = time.perf_counter()
+        self._sampler = threading.Thread(target=self._sample, daemon=True)
+        self._sampler.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._start
+        await asyncio.sleep(0.005)
+        self._watcher.cancel()
+        self._done.set()
+        self._sampler.join()
+
+    async def _watch(self) -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            self.stall = max(self.stall, time.perf_counter() - before - 0.001)
+
+    def _sample(self) -> None:
+        going_on = True
+        while going_on:
+            self.samples.append((time.perf_counter() - self._start, self._process.memory_info().rss))
+            going_on = not self._done.wait(0.002)
+        self.samples.append((time.perf_counter() - self._start, self._process.memory_info().rss))
+
+
 def fetch(way: str, client: str, url: str, progress: Connection) -> None:
     """Fetch ``url`` one way, in a process of its own; send progress (ints), then the Result."""
-    process = psutil.Process()
     n_bytes = 0
 
     async def counted(chunks: Chunks) -> AsyncIterator[bytes]:
@@ -218,43 +267,14 @@ def fetch(way: str, client: str, url: str, progress: Connection) -> None:
                 progress.send(n_bytes)
             yield chunk
 
-    async def watch(stalls: list[float]) -> None:
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.001)
-            stalls.append(time.perf_counter() - before - 0.001)
+    async def run() -> tuple[Meter, Arrays]:
+        headers = {} if WAYS[way] is nested else dict([ndwire.PREFER])
+        async with connected(client) as open_url, Meter() as meter, open_url(url, headers) as (chunks, length):
+            arrays = await WAYS[way](counted(chunks), length)
+        return meter, arrays
 
-    peak = 0
-    done = threading.Event()
-
-    def sample_memory() -> None:
-        nonlocal peak
-        while not done.wait(0.002):
-            peak = max(peak, process.memory_info().rss)
-
-    async def run() -> tuple[float, float, Arrays]:
-        stalls: list[float] = [0.0]
-        headers = {} if WAYS[way] is nested else {"Prefer": "ndarray=envelope"}
-        async with connected(client) as open_url:
-            watcher = asyncio.create_task(watch(stalls))
-            await asyncio.sleep(0.02)
-            stalls[:] = [0.0]
-            start = time.perf_counter()
-            async with open_url(url, headers) as (chunks, length):
-                arrays = await WAYS[way](counted(chunks), length)
-            seconds = time.perf_counter() - start
-            await asyncio.sleep(0.005)
-            watcher.cancel()
-        return seconds, max(stalls), arrays
-
-    before = process.memory_info().rss
-    sampler = threading.Thread(target=sample_memory, daemon=True)
-    sampler.start()
-    seconds, stall, arrays = asyncio.run(run())
-    done.set()
-    sampler.join()
-    peak = max(peak, process.memory_info().rss)
-    progress.send(Result(seconds, stall, peak - before, n_bytes, digest(arrays)))
+    meter, arrays = asyncio.run(run())
+    progress.send(Result(meter.seconds, meter.stall, meter.peak_bytes, n_bytes, digest(arrays)))
 
 
 def measure(way: str, client: str, url: str, bar: Progress, total: int) -> Result:

@@ -59,6 +59,33 @@ def routed(scale: float = 1.0) -> Body:
     )
 
 
+def experts(scale: float = 1.0) -> Body:
+    """32,768 tokens x 48 layers x 8 experts as uint8."""
+    routes = np.random.default_rng(4).integers(0, 128, (max(int(32_768 * scale), 1), 48, 8), dtype=np.uint8)
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+    return _body(
+        {"choices": [{**choice, "routed_experts": routes}]},
+        {"choices": [{**choice, "routed_experts": None}]},
+        "routed_experts",
+        ("uint8", "int16"),
+        [routes],
+    )
+
+
+def experts_as_lists(scale: float = 1.0) -> Body:
+    """The same as nested lists."""
+    routes = experts(scale).arrays[0]
+    text = b'{"routed_experts":%b}' % orjson.dumps(routes, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Body(text, (Field("routed_experts", dtypes=("uint8", "int16")),), "routed_experts", [routes], text)
+
+
+def flat(n_bytes: int) -> Body:
+    """One array of so many bytes and nothing else."""
+    array = np.random.default_rng(5).integers(0, 256, n_bytes, dtype=np.uint8)
+    choice = {"index": 0}
+    return _body({"choices": [{**choice, "x": array}]}, {"choices": [{**choice, "x": None}]}, "x", ("uint8",), [array])
+
+
 def embeddings(scale: float = 1.0) -> Body:
     """10,000 arrays of 1,536 float32."""
     count = max(int(10_000 * scale), 2)

@@ -6,13 +6,14 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 import anyio.lowlevel
 import numpy as np
 import orjson
 
+from benchmarks.measure import Figure
 from ndwire import Field
 from ndwire_asgi import NDArrayMiddleware
 
@@ -154,3 +155,19 @@ def stall(tokens: int = 70_000, *, whole: bool = True) -> Stall:
         return seconds
 
     return Stall(len(text), asyncio.run(measure()), max(gaps) * 1e3)
+
+
+def figures(scale: float = 1.0) -> Iterator[Figure]:
+    """Measure everything."""
+    cost = overhead()
+    yield Figure("the middleware adds to 1 KiB where nobody asked", cost.unasked, "µs", 4.0)
+    yield Figure("the middleware adds to 1 KiB without arrays where somebody asked", cost.asked, "µs", 15.0)
+    yield Figure("the bare app", cost.bare, "µs")
+    for numbers, bound in ((100, None), (300, 60.0), (1000, 60.0), (4000, 60.0)):
+        speed = throughput(small_lists(numbers, int(4_000_000 * scale)))
+        yield Figure(f"a stream of lists of {numbers} token ids, rewritten", speed, "MB/s", bound)
+    for whole, how in ((True, "one message"), (False, "messages of 64 KiB")):
+        result = stall(max(int(70_000 * scale), 1), whole=whole)
+        what = f"{result.n_bytes / 1e6:.0f} MB of nested lists in {how}"
+        yield Figure(f"{what}, longest stall", result.milliseconds, "ms", 30.0)
+        yield Figure(f"{what}, rewritten", result.n_bytes / result.seconds / 1e6, "MB/s")
