@@ -106,8 +106,8 @@ class Held:
         skeletons: Sequence[bytes | bytearray] | None,
         n_bytes: int,
     ) -> None:
-        self.name = field.name
-        self.n_bytes = n_bytes
+        self.name: str = field.name
+        self.n_bytes: int = n_bytes
         self._field = field
         self._wire: HeldWire = wire
         self._runs = runs
