@@ -206,15 +206,19 @@ def digest(arrays: Arrays) -> str:
 class Meter:
     """Measures, while it is entered, the longest stall of the running loop and the memory of the process.
 
+    Args:
+        memory: Whether to sample the memory; the thread that does so takes some of the time.
+
     Attributes:
         seconds: How long it was entered.
         stall: The longest time in seconds that the loop did not go on.
         samples: Seconds since it was entered, and the bytes of resident memory then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, memory: bool = True) -> None:
         self.seconds = self.stall = 0.0
         self.samples: list[tuple[float, int]] = []
+        self._memory = memory
         self._process = psutil.Process()
         self._done = threading.Event()
 
@@ -229,7 +233,8 @@ class Meter:
         self.stall = 0.0
         self._start = time.perf_counter()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
-        self._sampler.start()
+        if self._memory:
+            self._sampler.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -237,7 +242,8 @@ class Meter:
         await asyncio.sleep(0.005)
         self._watcher.cancel()
         self._done.set()
-        self._sampler.join()
+        if self._memory:
+            self._sampler.join()
 
     async def _watch(self) -> None:
         while True:

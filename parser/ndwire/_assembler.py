@@ -164,6 +164,13 @@ class Assembler:
         else:
             self._decoder.feed(data, i, j)
 
+    def bulk(self, data: Data, i: int, j: int) -> bool:
+        assert self._decoder is not None  # the scanner has called open
+        if not self._decoder.feed_plain(data, i, j):
+            return False
+        self._position += j - i
+        return True
+
     def end(self, tail: bytes, tail_offset: int) -> None:
         entry, buffer = self._entry, self._buffer
         assert entry is not None  # the scanner has called open
@@ -296,7 +303,7 @@ class Assembler:
             raise json_fault(text, exc, locate=self._locate, body_length=self._position) from exc
         registry = self._registry
         restorer = Restorer(registry.names, registry.packed, self._mark, self._values)
-        whole = bool(registry.packed) and (bool(self._suspects) or registry.escapes.search(text) is not None)
+        whole = bool(registry.packed) and (bool(self._suspects) or registry.has_escapes(text))
         restorer.walk(document, whole=whole)
         faults = [*self._drifts(restorer.drifted, text), *self._hidden(restorer.hidden())]
         if faults:

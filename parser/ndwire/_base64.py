@@ -30,6 +30,7 @@ from ndwire._errors import MalformedArray, MalformedJSON
 _COALESCE: Final = 32 << 10
 _EQUALS: Final = ord("=")
 _BACKSLASH: Final = ord("\\")
+_QUOTE: Final = ord('"')
 
 _WHOLE_QUADS: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*")
 _PADDED_QUAD: Final = re.compile(rb"[A-Za-z0-9+/](?:[AQgw]==|[A-Za-z0-9+/][AEIMQUYcgkosw048]=)")
@@ -135,6 +136,43 @@ class Base64Decoder:
             view.release()
         self._out.write(decoded)
         self._pending += data[whole:j]
+
+    def feed_plain(self, data: bytes | bytearray, i: int, j: int) -> bool:
+        """Take ``data[i:j]``, with more text to come, if it is unescaped base64; it may hold the closing quote as well.
+
+        That the text decodes says that no quote is in it, so nobody has to look for one.
+
+        Returns:
+            Whether it was taken. If not, nothing has changed.
+
+        Raises:
+            MalformedArray, LimitExceeded: See the module's docstring.
+        """
+        pending = self._pending
+        begin = i + -len(pending) % 4
+        end = j - (j - begin) % 4
+        if len(pending) > 3 or self._padded or end - begin < _COALESCE:
+            return False
+        # Padding ends the text, and what is not decoded here may not be anything else than letters.
+        edges = pending + data[i:begin] + data[end - 1 : j]
+        if _QUOTE in edges or _BACKSLASH in edges or _EQUALS in edges:
+            return False
+        view = memoryview(data)[begin:end]
+        try:
+            decoded = decode(view)
+        except Base64Error:
+            return False
+        finally:
+            view.release()
+        if pending:
+            pending += data[i:begin]
+            self._end += begin - i
+            self._decode_pending(last=False)
+            self._end += i - begin
+        self._out.write(decoded)
+        self._end += j - i
+        self._pending += data[end:j]
+        return True
 
     def finish(self, data: bytes | bytearray, i: int, j: int) -> None:
         """Take the last text, ``data[i:j]``: the string's closing quote follows.

@@ -100,10 +100,13 @@ class Parser:
             RuntimeError: The parser is closed.
             TypeError: ``chunk`` is not bytes-like.
         """
+        return self._take(chunk, 0)
+
+    def _take(self, chunk: BytesLike, searched: int) -> list[ArrayReady]:
         scanner, assembler = self._working()
         try:
             if isinstance(chunk, (bytes, bytearray)):
-                scanner.feed(chunk)
+                scanner.feed(chunk, searched)
             else:
                 _feed_view(scanner, memoryview(chunk))
         except WireError as error:
@@ -200,10 +203,11 @@ def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOption
         TypeError: ``body`` is not bytes-like.
     """
     registry = registry_of(fields)
+    first = registry.token.search(body) if isinstance(body, (bytes, bytearray)) else None
     if (
-        isinstance(body, (bytes, bytearray))
-        and registry.token.search(body) is None
-        and (not registry.packed or registry.escapes.search(body) is None)
+        first is None
+        and isinstance(body, (bytes, bytearray))
+        and (not registry.packed or not registry.has_escapes(body))
         and len(body) <= options.get("limits", _DEFAULT_LIMITS).remainder_bytes
     ):
         try:
@@ -211,7 +215,7 @@ def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOption
         except ValueError as exc:
             raise json_fault(body, exc, locate=int, body_length=len(body)) from exc
     parser = Parser(registry.fields, content_length=_n_bytes(body), **options)
-    parser.feed(body)
+    parser._take(body, first.start() if first is not None else 0)  # noqa: SLF001 - it is this module's own
     return parser.close()
 
 

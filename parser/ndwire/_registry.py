@@ -130,6 +130,11 @@ class Registry:
         self.escapes = re.compile(escapes)
         self.packed = frozenset(field.name for field in self.fields if "envelope" in field.wires)
 
+    def has_escapes(self, text: bytes | bytearray) -> bool:
+        """Return whether ``text`` has an escape that could spell a character of a name."""
+        first = text.find(b"\\")
+        return first >= 0 and self.escapes.search(text, first) is not None
+
     def may_occur(self, data: bytes | bytearray, i: int, n: int) -> bool:
         """Return False only if no ``"name"`` stands in ``data[i:n]``, and that was quick to find out."""
         if n - i > _SHORT or len(self.tokens) > _FEW:

@@ -235,6 +235,9 @@ class _Rewriting:
         if last:
             self._hold(b'"')
 
+    def bulk(self, data: Data, i: int, j: int) -> bool:
+        return False
+
     def end(self, tail: bytes, tail_offset: int) -> None:
         entry, self._entry = self._entry, None
         if entry is None:

@@ -83,6 +83,7 @@ class Scanner:
         "_entry",
         "_head",
         "_held",
+        "_is_long",
         "_lines",
         "_list",
         "_list_bytes",
@@ -117,6 +118,7 @@ class Scanner:
         self._wire: BlobWire = "envelope"
         self._entry: Entry | None = None
         self._offset = 0  # of the value that is being read
+        self._is_long = False  # the string of base64: it has gone on for a whole piece
         self._slashes = 0  # backslashes that the last piece of a string ended with
         self._tail: Tail | None = None
         self._tail_offset = 0
@@ -126,10 +128,17 @@ class Scanner:
         """The number of bytes fed."""
         return self._base
 
-    def feed(self, data: Data) -> None:
-        """Scan the next piece of the body. The sink's errors pass through."""
+    def feed(self, data: Data, searched: int = 0) -> None:
+        """Scan the next piece of the body. The sink's errors pass through.
+
+        Args:
+            data: The piece.
+            searched: In the first piece, where the first ``"name"`` begins, if that is known.
+        """
         if data:
-            self._scan(data)
+            if searched:
+                self._sink.text(data, 0, searched)
+            self._scan(data, searched)
             self._previous = data[-1]
             self._base += len(data)
 
@@ -157,8 +166,7 @@ class Scanner:
         elif self._opening is not None and len(self._opening.head) > _LONG_OPENING:
             self._no_envelope(self._opening, b"", 0)
 
-    def _scan(self, data: Data) -> None:
-        i = 0
+    def _scan(self, data: Data, i: int = 0) -> None:
         n = len(data)
         while i < n:
             match self._state:
@@ -376,6 +384,7 @@ class Scanner:
         self._entry = entry
         self._offset = offset
         self._slashes = 0
+        self._is_long = False
         self._state = State.BLOB
         self._sink.open(wire, entry, head, offset)
 
@@ -384,6 +393,10 @@ class Scanner:
         part = self._sink.part
         while i < n:
             stop = min(i + _WINDOW, n)
+            if self._is_long and self._sink.bulk(data, i, stop):
+                i = stop
+                self._slashes = 0
+                continue
             end = end_of_line(data, i, stop) if self._lines else stop
             quote = data.find(b'"', i, end)
             if quote < 0 and end < stop:
@@ -394,6 +407,7 @@ class Scanner:
             if quote < 0:
                 self._slashes = odd_backslashes(data, i, stop, self._slashes)
                 part(data, i, stop, last=False)
+                self._is_long = not self._lines
                 i = stop
             elif odd_backslashes(data, i, quote, self._slashes):
                 self._slashes = 0

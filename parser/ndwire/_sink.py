@@ -34,6 +34,10 @@ class Sink(Protocol):
         """``data[i:j]`` is text of the base64; ``last`` says that the closing quote follows."""
         ...
 
+    def bulk(self, data: Data, i: int, j: int) -> bool:
+        """Take ``data[i:j]`` like ``part`` if it is seen to be base64 and nothing else; False: look at it closely."""
+        ...
+
     def end(self, tail: bytes, tail_offset: int) -> None:
         """The value ends. ``tail`` is all of an envelope behind the closing quote, including the brace."""
         ...

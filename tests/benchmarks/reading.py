@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import orjson
 
@@ -22,6 +23,7 @@ def large_array(scale: float, rounds: int) -> Iterator[Figure]:
     run = {
         "ndwire": functools.partial(rivals.ndwire_whole, body),
         "floor": functools.partial(rivals.floor, body),
+        "bare": functools.partial(rivals.bare, body),
         "splice": functools.partial(rivals.splice, body),
         "splice with slices": functools.partial(rivals.splice_slices, body),
         "orjson, pybase64": functools.partial(rivals.parse_then_decode, body),
@@ -39,6 +41,8 @@ def large_array(scale: float, rounds: int) -> Iterator[Figure]:
     yield ratio("90 MiB array, whole / msgspec with bytes", timings, "ndwire", "msgspec, bytes")
     yield ratio("90 MiB array, whole / msgspec with Raw", timings, "ndwire", "msgspec, Raw")
     yield ratio("90 MiB array, whole / floor", timings, "ndwire", "floor", 1.6)
+    # What no reader that decodes with pybase64 can do better than.
+    yield ratio("90 MiB array, nothing but decoding and orjson / floor", timings, "bare", "floor")
     for size, bound in ((256, 1.6), (64, 2.0), (16, 3.3), (4, 6.0)):
         yield ratio(f"90 MiB array, chunks of {size} KiB / floor", timings, f"{size} KiB", "floor", bound)
     for name in ("floor", "splice", "splice with slices", "orjson, pybase64", "json, base64", "msgspec, bytes"):
@@ -138,16 +142,19 @@ def lists(scale: float, rounds: int) -> Iterator[Figure]:
 
 def huge(scale: float, rounds: int) -> Iterator[Figure]:
     """1 GiB of array takes as long for each byte as 16 MiB do."""
-    run = {}
-    lengths = {}
+    run: dict[str, Callable[[], Any]] = {}
+    lengths: dict[str, int] = {}
     for name, size in (("1 GiB", 1 << 30), ("16 MiB", 1 << 24)):
         body = bodies.flat(max(int(size * scale), 1 << 10))
         run[name] = functools.partial(rivals.ndwire_chunks, body, body.chunks(256 << 10))
         lengths[name] = len(body.text)
+        run[f"{name}, copied"] = functools.partial(rivals.floor, body)
+        lengths[f"{name}, copied"] = len(body.text)
     timings = in_turn(run, max(rounds // 2, 1))
     per_byte = {name: Timing(tuple(s / lengths[name] for s in timing.seconds)) for name, timing in timings.items()}
     figure = ratio("time for each byte, 1 GiB / 16 MiB", per_byte, "1 GiB", "16 MiB", 1.15)
     yield dataclasses.replace(figure, milliseconds=timings["1 GiB"].median * 1000)
+    yield ratio("the same of copying: fresh memory costs more", per_byte, "1 GiB, copied", "16 MiB, copied")
 
 
 def tiny(rounds: int) -> Figure:

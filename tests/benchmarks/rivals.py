@@ -26,6 +26,19 @@ def floor(body: Body) -> Any:
     return arrays, orjson.loads(body.remainder)
 
 
+def bare(body: Body) -> Any:
+    """Decode the blob in windows into fresh memory and parse what remains: the least that pybase64 allows."""
+    text, array = body.text, np.empty_like(body.arrays[0])
+    start = text.index(b'{"data":"') + len(b'{"data":"')
+    end = start + (array.nbytes + 2) // 3 * 4
+    source, target, at = memoryview(text), array.reshape(-1).view(np.uint8).data, 0
+    for window in range(start, end, 256 << 10):
+        decoded = pybase64.b64decode(source[window : min(window + (256 << 10), end)], None, True)
+        target[at : at + len(decoded)] = decoded
+        at += len(decoded)
+    return array, orjson.loads(body.remainder)
+
+
 def _place(document: Any, name: str, arrays: list[NDArray[Any]]) -> Any:
     holders = document["choices"] if "choices" in document else document["data"]
     for holder, array in zip(holders, arrays, strict=True):

@@ -20,7 +20,7 @@ from benchmarks.reading import large_array, lists, many_arrays
 
 def test_reading_runs() -> None:
     figures = list(reading.figures(scale=0.002, rounds=1))
-    assert len(figures) == 33
+    assert len(figures) == 35
     assert all(figure.value > 0 for figure in figures[:-1])
 
 
@@ -36,7 +36,7 @@ def test_memory_runs() -> None:
 
 def test_end_to_end_runs() -> None:
     figures = list(endtoend.figures(tokens=200, rounds=1, at_once=2))
-    assert len(figures) == 66
+    assert len(figures) == 70
     traces = endtoend.trace(tokens=200)
     assert set(traces) == {endtoend.NDWIRE, endtoend.SPLICE, endtoend.ORJSON}
     assert all(samples[0][1] == 0 for samples in traces.values())
@@ -86,6 +86,7 @@ def test_all_rivals_read_the_same(make: Callable[[float], Body]) -> None:
             assert np.array_equal(holder[body.name], array)
             assert holder[body.name].dtype == array.dtype
     assert all(np.array_equal(a, b) for a, b in zip(rivals.floor(body)[0], body.arrays, strict=True))
+    assert np.array_equal(rivals.bare(body)[0], body.arrays[0])
 
 
 def test_msgspec_reads_the_same() -> None:

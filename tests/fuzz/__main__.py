@@ -7,7 +7,7 @@ import random
 import time
 
 from fuzz.generate import mutated, seeds, written
-from fuzz.laws import law, paths_agree, rewriting
+from fuzz.laws import law, paths_agree, rewriting, windows_agree
 
 
 def main() -> None:
@@ -29,6 +29,7 @@ def main() -> None:
         law(body, chance)
         paths_agree(body, chance)
         rewriting(body, chance)
+        windows_agree(body, chance)
         count += 1
     print(f"{count} bodies, and the law held")
 

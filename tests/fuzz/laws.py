@@ -14,7 +14,19 @@ import pytest
 from numpy.typing import NDArray
 
 from fuzz.generate import LIMITS, REGISTRIES, REWRITING
-from ndwire import Field, Limits, MalformedArray, Packed, Rewriter, WireError, _rewriter, loads, rewrite
+from ndwire import (
+    Field,
+    Limits,
+    MalformedArray,
+    Packed,
+    Rewriter,
+    WireError,
+    _base64,
+    _rewriter,
+    _scanner,
+    loads,
+    rewrite,
+)
 from ndwire._assembler import Assembler
 from support.chunking import Outcome, outcome, partition, plain
 from support.rewriting import joined, originals
@@ -45,6 +57,17 @@ def paths_agree(body: bytes, chance: random.Random) -> None:
     finally:
         Assembler.whole = whole  # type: ignore[method-assign]  # and on again
     assert fused == general, (body, fields, limits)
+
+
+def windows_agree(body: bytes, chance: random.Random) -> None:
+    """It is all the same how much of a blob is looked at, or decoded, at a time."""
+    fields, limits = chance.choice(REGISTRIES), chance.choice(LIMITS)
+    cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(5))]
+    whole = outcome([body], fields, limits=limits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_scanner, "_WINDOW", chance.randrange(1, 40))
+        patch.setattr(_base64, "_COALESCE", chance.randrange(1, 20))
+        assert outcome(partition(body, cuts), fields, limits=limits) == whole, (body, fields, limits, cuts)
 
 
 def rewriting(body: bytes, chance: random.Random) -> None:

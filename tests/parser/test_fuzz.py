@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.generate import mutated, seeds, written
-from fuzz.laws import law, paths_agree
+from fuzz.laws import law, paths_agree, windows_agree
 
 BODIES = seeds()
 
@@ -20,6 +20,7 @@ def test_mutated_bodies(seed: int) -> None:
     body = mutated(chance, BODIES)
     law(body, chance)
     paths_agree(body, chance)
+    windows_agree(body, chance)
 
 
 @settings(max_examples=300, deadline=None)
@@ -29,6 +30,7 @@ def test_written_documents(seed: int) -> None:
     body = written(chance)
     law(body, chance)
     paths_agree(body, chance)
+    windows_agree(body, chance)
 
 
 @settings(max_examples=300, deadline=None)

@@ -38,6 +38,9 @@ class Recorder:
     def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
         self.body += data[i:j] + b'"' * last
 
+    def bulk(self, data: Data, i: int, j: int) -> bool:
+        return False
+
     def end(self, tail: bytes, tail_offset: int) -> None:
         assert tail_offset == len(self.body) or not tail
         self.body += tail
