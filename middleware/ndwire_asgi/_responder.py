@@ -222,7 +222,12 @@ class Responder:
             pieces = [b"".join(pieces)]
         length = (b"content-length", b"%d" % (len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))))
         await self._send({**self._start, "headers": [*self._headers, length]})
-        await self._emit(pieces, last=last)
+        if len(pieces) == 1:
+            # The same as _emit does, for most responses.
+            self._n_after = len(pieces[0])
+            await self._send({"type": "http.response.body", "body": pieces[0], "more_body": not last})
+        else:
+            await self._emit(pieces, last=last)
         self._report()
 
     async def _send_part(self, body: Any, *, last: bool) -> None:
@@ -348,10 +353,10 @@ class Responder:
         """Say what was rewritten."""
         assert self._rewriter is not None  # made with the start
         facts = self._facts
+        if not facts and not self._rewriter.fields:
+            return
         for name, count in self._rewriter.fields.items():
             facts[name] = facts.get(name, 0) + count
-        if not facts:
-            return
         logger.debug("rewrote %s: %d bytes became %d in %.6f s", facts, self._n_before, self._n_after, self._seconds)
         if self._settings.on_rewrite is not None:
             try:

@@ -215,7 +215,7 @@ def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOption
         except ValueError as exc:
             raise json_fault(body, exc, locate=int, body_length=len(body)) from exc
     parser = Parser(registry.fields, content_length=_n_bytes(body), **options)
-    parser._take(body, first.start() if first is not None else 0)  # noqa: SLF001 - it is this module's own
+    parser._take(body, first.start() if first is not None else 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its own module
     return parser.close()
 
 
