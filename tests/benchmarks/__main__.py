@@ -77,12 +77,15 @@ def main() -> None:
     console = Console(width=140)
     start = time.perf_counter()
     console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    traces, traces_of_eight = endtoend.trace(tokens), endtoend.trace(tokens, 8)
     figures = [
         *show(console, "Reading", reading.figures(scale, rounds)),
         *show(console, "Memory", memory.figures(tokens)),
         *show(console, "Writing", writing.figures(scale, rounds)),
         *show(console, "Serving", serving.figures(scale)),
         *show(console, "End to end over loopback", endtoend.figures(tokens, max(rounds // 2, 1))),
+        *show(console, "Its memory: one request", endtoend.peaks(traces, "one request")),
+        *show(console, "Its memory: eight at once", endtoend.peaks(traces_of_eight, "eight at once")),
     ]
     missed = [figure for figure in figures if not figure.is_met]
     held = [figure for figure in figures if figure.bound is not None]
@@ -93,7 +96,7 @@ def main() -> None:
         (arguments.out / "benchmarks.json").write_text(json.dumps(report, indent=1) + "\n")
         by_name = {figure.what: figure.milliseconds or figure.value for figure in figures}
         pictures.times({name: by_name[what] for name, what in TIMES.items()}, arguments.out / "time.svg")
-        pictures.memory(endtoend.trace(tokens), arguments.out / "memory.svg")
+        pictures.memory(traces, arguments.out / "memory.svg")
         console.print(f"Written: {', '.join(sorted(path.name for path in arguments.out.iterdir()))} in {arguments.out}")
 
 

@@ -105,13 +105,13 @@ def _in_turn(client: str, url: str, ways: list[str], tokens: int, at_once: int, 
 
 
 def _trace(client: str, url: str, ways: list[str], tokens: int, at_once: int, rounds: int, result: Any) -> None:
-    """Fetch one way in this process; send the samples of its memory."""
+    """Fetch one way in this process, ``at_once`` times at once; send the samples of its memory."""
 
     async def run() -> Meter:
         async with connected(client) as open_url:
             await _fetch(open_url, DRAIN, url, 64)
             async with Meter() as meter:
-                await _fetch(open_url, ways[0], url, tokens)
+                await asyncio.gather(*(_fetch(open_url, ways[0], url, tokens) for _ in range(at_once)))
         return meter
 
     result.send(asyncio.run(run()).samples)
@@ -135,14 +135,27 @@ def _serving(server: str, tokens: int) -> Generator[str, None, None]:
         yield url
 
 
-def trace(tokens: int = TOKENS) -> dict[str, list[tuple[float, int]]]:
-    """Return the memory over time of each way while a body arrives by aiohttp: seconds, bytes added."""
-    traces: dict[str, list[tuple[float, int]]] = {}
+Traces = dict[str, list[tuple[float, int]]]
+"""Way -> its memory over time: seconds, bytes added."""
+
+
+def trace(tokens: int = TOKENS, at_once: int = 1) -> Traces:
+    """Return the memory of each way while bodies arrive by aiohttp from uvicorn."""
+    traces: Traces = {}
     with _serving("uvicorn", tokens) as url:
         for way in (NDWIRE, SPLICE, ORJSON):
-            samples = _process(_trace, "aiohttp", url, [way], tokens, 1, 1)
+            samples = _process(_trace, "aiohttp", url, [way], tokens, at_once, 1)
             traces[way] = [(seconds, n_bytes - samples[0][1]) for seconds, n_bytes in samples]
     return traces
+
+
+def peaks(traces: Traces, how: str) -> Iterator[Figure]:
+    """Return the peak memory of each way, and those of the others against it."""
+    peak = {way: max(n_bytes for _, n_bytes in samples) / 2**20 for way, samples in traces.items()}
+    for way, size in peak.items():
+        yield Figure(f"{how}: {way}, peak memory", size, "MiB")
+    for rival in (SPLICE, ORJSON):
+        yield Figure(f"{how}: peak memory, ndwire / {rival}", peak[NDWIRE] / max(peak[rival], 1e-6))
 
 
 def figures(tokens: int = TOKENS, rounds: int = 5, at_once: int = 8) -> Iterator[Figure]:

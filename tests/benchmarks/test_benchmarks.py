@@ -40,6 +40,7 @@ def test_end_to_end_runs() -> None:
     traces = endtoend.trace(tokens=200)
     assert set(traces) == {endtoend.NDWIRE, endtoend.SPLICE, endtoend.ORJSON}
     assert all(samples[0][1] == 0 for samples in traces.values())
+    assert len(list(endtoend.peaks(traces, "one"))) == 5
 
 
 def test_the_command(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -48,7 +49,8 @@ def test_the_command(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, ca
     for module in (memory, writing, serving, endtoend):
         monkeypatch.setattr(module, "figures", lambda *_: [])
     monkeypatch.setattr(reading, "figures", lambda *_: few)
-    monkeypatch.setattr(endtoend, "trace", lambda _: {"ndwire": [(0.0, 0), (1.0, 5)], "other": [(0.0, 0)]})
+    ways = (endtoend.NDWIRE, endtoend.SPLICE, endtoend.ORJSON)
+    monkeypatch.setattr(endtoend, "trace", lambda *_: {way: [(0.0, 0), (1.0, 5)] for way in ways})
     bench.main()
     report = json.loads((tmp_path / "new" / "benchmarks.json").read_text())
     assert [figure["what"] for figure in report["figures"]] == list(bench.TIMES.values())
