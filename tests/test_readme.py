@@ -83,7 +83,7 @@ def test_the_envelope_is_one() -> None:
 
 def test_the_commands_exist() -> None:
     makefile = (pathlib.Path(__file__).parents[1] / "Makefile").read_text()
-    for target in re.findall(r"(?:`|^)make (\w+)", README, re.MULTILINE):
+    for target in re.findall(r"(?:`|^)make ([\w-]+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 

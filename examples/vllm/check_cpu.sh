@@ -6,6 +6,7 @@ environment=$1
 python=$2
 here=$(dirname "$0")
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+rm -f "$environment/digests.txt"
 for options in "--middleware ndwire_asgi.vllm.VLLMMiddleware" ""; do
     echo "vLLM, options: ${options:-none}"
     # shellcheck disable=SC2086 # two words, or none
@@ -22,7 +23,14 @@ for options in "--middleware ndwire_asgi.vllm.VLLMMiddleware" ""; do
         fi
         sleep 1
     done
-    "$python" -m examples.vllm.demo --url "http://127.0.0.1:$port" --tokens 200
+    "$python" -m examples.vllm.demo --url "http://127.0.0.1:$port" --tokens 200 | tee "$environment/demo.txt"
+    grep -q "Every number is right" "$environment/demo.txt"
+    grep "^digest" "$environment/demo.txt" >>"$environment/digests.txt"
     kill $server
     wait $server 2>/dev/null || true
 done
+if [ "$(sort -u "$environment/digests.txt" | wc -l)" -ne 1 ]; then
+    echo "the routed experts with the middleware and without differ"
+    exit 1
+fi
+echo "The routed experts with the middleware are those without it."
