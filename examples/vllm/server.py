@@ -14,7 +14,7 @@ import dataclasses
 import io
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import uvicorn
@@ -76,11 +76,17 @@ def npy(array: NDArray[Any]) -> str:
     return base64.b64encode(file.getbuffer()).decode("ascii")
 
 
-def token_entries(tokens: list[int], logprobs: list[float], top: int) -> list[dict[str, Any]]:
+Form = Literal["0.30", "0.32"]
+"""Whose responses are written: the keys differ."""
+
+
+def token_entries(tokens: list[int], logprobs: list[float], top: int, form: Form = "0.30") -> list[dict[str, Any]]:
     """Return ``logprobs.content``."""
     entries: list[dict[str, Any]] = []
     for token, logprob in zip(tokens, logprobs, strict=True):
         entry: dict[str, Any] = {"token": f"token_id:{token}", "logprob": logprob, "bytes": None}
+        if form == "0.32":
+            entry = {"token_id": token, "logprob": logprob, "rank": 1}
         entries.append({**entry, "top_logprobs": [entry] * top})
     return entries
 
@@ -91,11 +97,37 @@ def choice(
     finish_reason: str | None,
     token_ids: list[int],
     routed_experts: str | None,
+    *,
+    form: Form = "0.30",
+    n_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """Return one of the ``choices`` of /inference/v1/generate."""
+    """Return one of the ``choices`` of /inference/v1/generate.
+
+    Args:
+        index: Its number.
+        content: Its log-probabilities.
+        finish_reason: Why it ended; None while it goes on.
+        token_ids: Its tokens, or those of the event.
+        routed_experts: The base64 of a ``.npy`` file.
+        form: Whose response it is.
+        n_tokens: All of its tokens, where the event has not all of them.
+    """
+    logprobs = None if content is None else {"content": content}
+    if form == "0.32":
+        versions = [{"version": "default", "start": 0, "end": len(token_ids) if n_tokens is None else n_tokens}]
+        return {
+            "index": index,
+            "finish_reason": finish_reason,
+            "stop_reason": None,
+            "token_ids": token_ids,
+            "routed_experts": routed_experts,
+            "sampling_mask": None,
+            "weight_versions": versions if finish_reason else None,
+            "logprobs": logprobs,
+        }
     return {
         "index": index,
-        "logprobs": None if content is None else {"content": content},
+        "logprobs": logprobs,
         "finish_reason": finish_reason,
         "token_ids": token_ids,
         "routed_experts": routed_experts,
@@ -114,25 +146,33 @@ def usage(prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:
     }
 
 
-def generated(request_id: str, choices: list[dict[str, Any]], prompt_tokens: int, created: int) -> dict[str, Any]:
+def generated(
+    request_id: str,
+    choices: list[dict[str, Any]],
+    prompt_tokens: int,
+    created: int,
+    *,
+    form: Form = "0.30",
+    prompt_logprobs: Any = None,
+) -> dict[str, Any]:
     """Return the document of /inference/v1/generate."""
-    return {
-        "request_id": request_id,
-        "model": "tiny",
-        "created": created,
-        "choices": choices,
-        "usage": usage(prompt_tokens, sum(len(item["token_ids"]) for item in choices)),
-        "prompt_logprobs": None,
-        "prompt_token_ids": None,
-        "mm_placeholders": None,
-        "kv_transfer_params": None,
-        "ec_transfer_params": None,
-    }
+    counted = usage(prompt_tokens, sum(len(item["token_ids"]) for item in choices))
+    head: dict[str, Any] = {"request_id": request_id, "model": "tiny", "created": created}
+    if form == "0.32":
+        nothing = dict.fromkeys(
+            ("prompt_token_id_logprobs", "prompt_token_ids", "mm_placeholders", "metrics", "kv_transfer_params")
+        )
+        tail = {"ec_transfer_params": None, "output_mode": "tokens", "choices": choices}
+        return {**head, "usage": counted, "prompt_logprobs": prompt_logprobs, **nothing, **tail}
+    nothing = dict.fromkeys(("prompt_token_ids", "mm_placeholders", "kv_transfer_params", "ec_transfer_params"))
+    return {**head, "choices": choices, "usage": counted, "prompt_logprobs": prompt_logprobs, **nothing}
 
 
-def event(request_id: str, item: dict[str, Any]) -> bytes:
+def event(request_id: str, item: dict[str, Any], form: Form = "0.30") -> bytes:
     """Return an event of the stream."""
-    document = {"request_id": request_id, "choices": [item], "usage": None}
+    document: dict[str, Any] = {"request_id": request_id, "choices": [item], "usage": None}
+    if form == "0.32":
+        document = {"request_id": request_id, "usage": None, "output_mode": "tokens", "choices": [item]}
     return b"data: %b\n\n" % json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -161,8 +201,9 @@ def refusal(message: str) -> Response:
 class Server:
     """The routes."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, form: Form) -> None:
         self.model = model
+        self.form: Form = form
         self.requests = 0
 
     def _identity(self, prefix: str) -> str:
@@ -187,12 +228,12 @@ class Server:
             tokens = self.model.sample(prompt, count, index)
             content = None
             if top is not None:
-                content = token_entries(tokens, self.model.logprobs(tokens, len(prompt)), top)
+                content = token_entries(tokens, self.model.logprobs(tokens, len(prompt)), top, self.form)
             routes = npy(self.model.routes([*prompt, *tokens], start))
-            choices.append(choice(index, content, "length", tokens, routes))
+            choices.append(choice(index, content, "length", tokens, routes, form=self.form))
         if body.get("stream"):
             return StreamingResponse(self._events(identity, choices), media_type="text/event-stream")
-        return JSONResponse(generated(identity, choices, len(prompt), CREATED))
+        return JSONResponse(generated(identity, choices, len(prompt), CREATED, form=self.form))
 
     async def _events(self, identity: str, choices: list[dict[str, Any]]) -> AsyncIterator[bytes]:
         for step in range(max((len(item["token_ids"]) for item in choices), default=0)):
@@ -205,8 +246,10 @@ class Server:
                     item["finish_reason"] if last else None,
                     item["token_ids"][step : step + 1],
                     item["routed_experts"] if last else None,
+                    form=self.form,
+                    n_tokens=len(item["token_ids"]),
                 )
-                yield event(identity, part)
+                yield event(identity, part, self.form)
         yield b"data: [DONE]\n\n"
 
     async def completions(self, request: Request) -> Response:
@@ -291,9 +334,9 @@ class Server:
         return JSONResponse(documents if len(documents) > 1 else documents[0])
 
 
-def make_app(model: Model | None = None, *, middleware: bool = False) -> Any:
+def make_app(model: Model | None = None, *, middleware: bool = False, form: Form = "0.30") -> Any:
     """Return the app, behind vLLM's middleware if asked."""
-    server = Server(model or Model())
+    server = Server(model or Model(), form)
     app = Starlette(
         routes=[
             Route("/inference/v1/generate", server.generate, methods=["POST"]),
@@ -314,10 +357,13 @@ def main() -> None:
     parser.add_argument("--top-k", type=int, default=4)
     parser.add_argument("--experts", type=int, default=16)
     parser.add_argument("--vocabulary", type=int, default=1024)
+    parser.add_argument("--form", choices=("0.30", "0.32"), default="0.30", help="the version of vLLM to answer like")
     parser.add_argument("--middleware", action="store_true", help="stand behind ndwire_asgi.vllm.VLLMMiddleware")
     arguments = parser.parse_args()
     model = Model(arguments.layers, arguments.top_k, arguments.experts, arguments.vocabulary)
-    uvicorn.run(make_app(model, middleware=arguments.middleware), port=arguments.port, log_level="warning")
+    uvicorn.run(
+        make_app(model, middleware=arguments.middleware, form=arguments.form), port=arguments.port, log_level="warning"
+    )
 
 
 if __name__ == "__main__":

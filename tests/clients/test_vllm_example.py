@@ -77,6 +77,47 @@ def test_events_are_the_recorded_ones_to_the_byte() -> None:
     assert made + b"data: [DONE]\n\n" == recording("routed_stream.sse")
 
 
+@pytest.mark.parametrize("name", ["generate.json", "generate_routed.json"])
+def test_documents_of_the_later_form_are_the_recorded_ones_to_the_byte(name: str) -> None:
+    document = json.loads(recording(name))
+    choices = [
+        server.choice(
+            item["index"],
+            item["logprobs"]["content"],
+            item["finish_reason"],
+            item["token_ids"],
+            item["routed_experts"],
+            form="0.32",
+        )
+        for item in document["choices"]
+    ]
+    made = server.generated(
+        document["request_id"],
+        choices,
+        document["usage"]["prompt_tokens"],
+        document["created"],
+        form="0.32",
+        prompt_logprobs=document["prompt_logprobs"],
+    )
+    assert rendered(made) == recording(name)
+    (entry,) = server.token_entries([7], [-1.0], 2, "0.32")
+    recorded = document["choices"][0]["logprobs"]["content"][0]
+    assert list(entry) == list(recorded)
+    assert [list(top) for top in entry["top_logprobs"]] == [list(top) for top in recorded["top_logprobs"]]
+
+
+def test_events_of_the_later_form_are_the_recorded_ones_to_the_byte() -> None:
+    made = b""
+    for line in recording("generate_stream.sse").split(b"\n\n"):
+        if line.startswith(b"data: {"):
+            document = json.loads(line[6:])
+            (item,) = document["choices"]
+            rest = (item["finish_reason"], item["token_ids"], item["routed_experts"])
+            part = server.choice(item["index"], item["logprobs"]["content"], *rest, form="0.32", n_tokens=4)
+            made += server.event(document["request_id"], part, "0.32")
+    assert made + b"data: [DONE]\n\n" == recording("generate_stream.sse")
+
+
 @pytest.mark.parametrize("name", ["embeddings_float.json", "embeddings_base64.json"])
 def test_embeddings_are_the_recorded_ones_to_the_byte(name: str) -> None:
     document = json.loads(recording(name))
@@ -138,8 +179,9 @@ def check(choice: Choice, *, count: int = 12, start: int = 0, logprobs: bool = T
 
 @pytest.mark.parametrize("kind", ["httpx", "aiohttp", "own"])
 @pytest.mark.parametrize("middleware", [False, True])
-def test_generating(kind: str, middleware: bool) -> None:
-    with serving(make_app(middleware=middleware)) as url:
+@pytest.mark.parametrize("form", ["0.30", "0.32"])
+def test_generating(kind: str, middleware: bool, form: Any) -> None:
+    with serving(make_app(middleware=middleware, form=form)) as url:
         for stream in (False, True):
             for logprobs in (False, True):
                 made = ask(url, kind, n=2, max_tokens=12, logprobs=logprobs, stream=stream, start=3)
