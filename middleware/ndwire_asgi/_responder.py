@@ -33,11 +33,11 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from starlette.types import Message, Scope, Send
 
-from ndwire import Field, Held, Rendered, Rewriter
+from ndwire import Field, Held, Rewriter
 from ndwire_asgi._negotiation import Negotiated, RawHeaders, rewritable
+from ndwire_asgi._threads import render
 
 logger = logging.getLogger("ndwire_asgi")
 
@@ -45,16 +45,8 @@ logger = logging.getLogger("ndwire_asgi")
 _WINDOW: Final = 256 << 10
 # The loop is let go on after so much work on it, in seconds.
 _LONG: Final = 0.001
-# What a thread sleeps after a stretch of work, both in seconds. That gives the interpreter away for sure, unlike
-# sleep(0); more often, the thread and the loop would take it from each other all the time.
-_PAUSE: Final = 50e-6
-_STRETCH: Final = 300e-6
-# Conversions share the interpreter with the loop: more of them at once would only make it wait longer.
-_THREADS: Final = 2
 # The body is a file: these take the place of body messages.
 _FILE_MESSAGES: Final = ("http.response.pathsend", "http.response.zerocopysend")
-
-_limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("ndwire_asgi_limiter")
 
 
 class Rewritten(NamedTuple):
@@ -90,10 +82,6 @@ class State(enum.Enum):
     REWRITE = enum.auto()
     PASS = enum.auto()
     BROKEN = enum.auto()
-
-
-class _AbandonedError(Exception):
-    """Nobody waits for the thread any more."""
 
 
 class Responder:
@@ -302,7 +290,10 @@ class Responder:
 
     async def _rendered(self, items: list[bytes | Held]) -> list[bytes]:
         """Return text that has all of its values in it."""
-        results = collections.deque(await self._render([item for item in items if isinstance(item, Held)]))
+        before = time.perf_counter()
+        results = collections.deque(await render([item for item in items if isinstance(item, Held)]))
+        self._worked = 0.0
+        self._seconds += time.perf_counter() - before
         pieces: list[bytes] = []
         faults = 0
         for item in items:
@@ -322,32 +313,6 @@ class Responder:
             assert self._rewriter is not None  # made with the start
             pieces += self._rewriter.close()
         return pieces
-
-    async def _render(self, values: list[Held]) -> list[Rendered]:
-        """Render long values in a thread, so that the loop goes on."""
-        abandoned = False
-
-        before = last = time.perf_counter()
-
-        def pause() -> None:
-            nonlocal last
-            if abandoned:
-                raise _AbandonedError
-            if time.perf_counter() - last > _STRETCH:
-                time.sleep(_PAUSE)
-                last = time.perf_counter()
-
-        try:
-            return await anyio.to_thread.run_sync(
-                lambda: [value.render(pause) for value in values], abandon_on_cancel=True, limiter=_thread_limiter()
-            )
-        except Exception as exc:
-            # There is no thread to be had.
-            return [Rendered(value.original(), rewritten=False, fault=exc) for value in values]
-        finally:
-            abandoned = True
-            self._worked = 0.0
-            self._seconds += time.perf_counter() - before
 
     def _report(self) -> None:
         """Say what was rewritten."""
@@ -397,15 +362,6 @@ def _windows(body: Any) -> Iterable[bytes]:
     view = memoryview(body)
     view = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
     return (bytes(view[start : start + _WINDOW]) for start in range(0, len(view), _WINDOW))
-
-
-def _thread_limiter() -> anyio.CapacityLimiter:
-    try:
-        return _limiter.get()
-    except LookupError:
-        limiter = anyio.CapacityLimiter(_THREADS)
-        _limiter.set(limiter)
-        return limiter
 
 
 def _warn(fault: Exception | None) -> None:

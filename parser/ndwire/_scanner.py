@@ -33,6 +33,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from ndwire._blob import WINDOW, Blob, BlobEnd
 from ndwire._errors import LimitExceeded
 from ndwire._lists import ListText, Verdict, flat_kind
 from ndwire._nested import SHORT
@@ -40,7 +41,7 @@ from ndwire._npy import MAGIC_BASE64
 from ndwire._opening import Opening
 from ndwire._registry import Entry, Registry
 from ndwire._sink import BlobWire, Data, Sink
-from ndwire._strings import end_of_line, odd_backslashes
+from ndwire._strings import end_of_line
 from ndwire._tail import TAIL_WINDOW, Tail
 
 _QUOTE: Final = ord('"')
@@ -49,8 +50,6 @@ _BACKSLASH: Final = ord("\\")
 _BRACE: Final = ord("{")
 _NPY_STRING: Final = b'"' + MAGIC_BASE64
 
-# So much base64 is searched for its closing quote, and then decoded, while it is in the cache.
-_WINDOW: Final = 256 << 10
 # An envelope's opening that is mostly white space.
 _LONG_OPENING: Final = 64 << 10
 
@@ -80,10 +79,10 @@ class Scanner:
 
     __slots__ = (
         "_base",
+        "_blob",
         "_entry",
         "_head",
         "_held",
-        "_is_long",
         "_lines",
         "_list",
         "_list_bytes",
@@ -93,7 +92,6 @@ class Scanner:
         "_registry",
         "_sink",
         "_skip_space",
-        "_slashes",
         "_state",
         "_tail",
         "_tail_bytes",
@@ -118,8 +116,7 @@ class Scanner:
         self._wire: BlobWire = "envelope"
         self._entry: Entry | None = None
         self._offset = 0  # of the value that is being read
-        self._is_long = False  # the string of base64: it has gone on for a whole piece
-        self._slashes = 0  # backslashes that the last piece of a string ended with
+        self._blob = Blob(sink, lines=registry.lines)
         self._tail: Tail | None = None
         self._tail_offset = 0
 
@@ -173,7 +170,7 @@ class Scanner:
                 case State.TEXT:
                     i = self._resume(data, i, n) if self._held else self._text(data, i, n)
                 case State.BLOB:
-                    i = self._blob(data, i, n)
+                    i = self._read_blob(data, i, n)
                 case State.TAIL:
                     i = self._read_tail(data, i, n)
                 case State.AFTER_NAME:
@@ -206,7 +203,7 @@ class Scanner:
             i = match.end()
             if opening >= 0 and entry.reads_envelopes:
                 sink.text(data, passed, opening)
-                quote = data.find(b'"', i, i + _WINDOW)
+                quote = data.find(b'"', i, i + WINDOW)
                 end = data.find(b"}", quote, quote + TAIL_WINDOW) + 1 if quote >= 0 else 0
                 if end and sink.whole(entry, data, opening, i, quote, end):
                     passed = i = end
@@ -383,46 +380,23 @@ class Scanner:
         self._wire = wire
         self._entry = entry
         self._offset = offset
-        self._slashes = 0
-        self._is_long = False
+        self._blob.begin()
         self._state = State.BLOB
         self._sink.open(wire, entry, head, offset)
 
-    def _blob(self, data: Data, i: int, n: int) -> int:
-        """Pass base64 on, a window at a time, up to the quote that ends it."""
-        part = self._sink.part
-        while i < n:
-            stop = min(i + _WINDOW, n)
-            if self._is_long and self._sink.bulk(data, i, stop):
-                i = stop
-                self._slashes = 0
-                continue
-            end = end_of_line(data, i, stop) if self._lines else stop
-            quote = data.find(b'"', i, end)
-            if quote < 0 and end < stop:
-                self._state = State.TEXT
-                part(data, i, end, last=False)
-                self._sink.cut(None, 0)
-                return end
-            if quote < 0:
-                self._slashes = odd_backslashes(data, i, stop, self._slashes)
-                part(data, i, stop, last=False)
-                self._is_long = not self._lines
-                i = stop
-            elif odd_backslashes(data, i, quote, self._slashes):
-                self._slashes = 0
-                part(data, i, quote + 1, last=False)
-                i = quote + 1
-            else:
-                part(data, i, quote, last=True)
-                if self._wire != "envelope":
-                    self._state = State.TEXT
-                    self._sink.end(b"", self._base + quote + 1)
-                    return quote + 1
-                self._state = State.TAIL
-                self._tail = Tail()
-                self._tail_offset = self._base + quote + 1
-                return quote + 1
+    def _read_blob(self, data: Data, i: int, n: int) -> int:
+        """Pass base64 on up to the quote that ends it."""
+        i, end = self._blob.take(data, i, n)
+        if end is BlobEnd.LINE:
+            self._state = State.TEXT
+            self._sink.cut(None, 0)
+        elif end is BlobEnd.CLOSED and self._wire == "envelope":
+            self._state = State.TAIL
+            self._tail = Tail()
+            self._tail_offset = self._base + i
+        elif end is BlobEnd.CLOSED:
+            self._state = State.TEXT
+            self._sink.end(b"", self._base + i)
         return i
 
     def _read_tail(self, data: Data, i: int, n: int) -> int:

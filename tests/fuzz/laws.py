@@ -22,8 +22,8 @@ from ndwire import (
     Rewriter,
     WireError,
     _base64,
+    _blob,
     _rewriter,
-    _scanner,
     loads,
     rewrite,
 )
@@ -65,7 +65,7 @@ def windows_agree(body: bytes, chance: random.Random) -> None:
     cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(5))]
     whole = outcome([body], fields, limits=limits)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_scanner, "_WINDOW", chance.randrange(1, 40))
+        patch.setattr(_blob, "WINDOW", chance.randrange(1, 40))
         patch.setattr(_base64, "_COALESCE", chance.randrange(1, 20))
         assert outcome(partition(body, cuts), fields, limits=limits) == whole, (body, fields, limits, cuts)
 
