@@ -28,7 +28,7 @@ _PREFER_LENGTH: Final = len(_PREFER)
 _NDARRAY: Final = PREFERENCE.encode()
 _VARY: Final = b"vary"
 _VARY_LENGTH: Final = len(_VARY)
-_LINES: Final = frozenset((b"text/event-stream", b"application/x-ndjson", b"application/ndjson", b"application/jsonl"))
+_LINES: Final = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl"))
 _UNTOUCHED: Final = frozenset((204, 206, 304))
 # The headers that matter here. Those of the last line are about bytes that are no longer sent.
 _ROLES: Final = {
@@ -125,8 +125,8 @@ def is_coroutine_function(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-Framing = Literal["document", "lines"]
-"""Whether a body is one JSON document, or one per line."""
+Framing = Literal["document", "lines", "events"]
+"""Whether a body is one JSON document, one per line, or an event stream."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -134,6 +134,8 @@ def _framing(content_type: bytes) -> Framing | None:
     media_type = content_type.partition(b";")[0].strip().lower()
     if media_type == b"application/json" or (media_type.startswith(b"application/") and media_type.endswith(b"+json")):
         return "document"
+    if media_type == b"text/event-stream":
+        return "events"
     return "lines" if media_type in _LINES else None
 
 

@@ -162,9 +162,7 @@ class Responder:
                 return message
             framing, self._headers, self._declared = response
             if self._scope.get("method") != "HEAD":
-                self._rewriter = Rewriter(
-                    self._fields, lines=framing == "lines", max_hold_bytes=self._settings.max_hold_bytes
-                )
+                self._rewriter = Rewriter(self._fields, framing=framing, max_hold_bytes=self._settings.max_hold_bytes)
                 self._state = State.REWRITE if self._declared is None else State.START_HELD
         except Exception as exc:
             # Headers that are none, for example: whatever it is, the server is to see it as it came.

@@ -22,7 +22,7 @@ from ndwire._held import Held, Rendered
 from ndwire._limits import Limits
 from ndwire._parser import Parser, ReadOptions, loads
 from ndwire._responses import PREFER
-from ndwire._rewriter import Rewriter, rewrite
+from ndwire._rewriter import Rewriter, TextFraming, rewrite
 from ndwire._streams import (
     aiter_ndjson,
     aiter_sse,
@@ -55,6 +55,7 @@ __all__ = [
     "Rendered",
     "Rewriter",
     "ServerSentEvent",
+    "TextFraming",
     "Wire",
     "WireError",
     "aiter_ndjson",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal
 
 from ndwire._errors import WireError
 from ndwire._field import Field
@@ -33,6 +33,12 @@ DEFAULT_MAX_HOLD_BYTES: Final = 256 << 20
 # Shorter values are rewritten at once: that takes less than a millisecond.
 _AT_ONCE: Final = 32 << 10
 _UNBOUNDED: Final = 1 << 62
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_DATA: Final = b"data:"
+_LINE_HEAD: Final = len(_BYTE_ORDER_MARK) + len(_DATA)
+
+TextFraming = Literal["document", "lines", "events"]
+"""How documents stand in a text."""
 
 
 def _registry(fields: Iterable[Field], *, lines: bool) -> Registry:
@@ -73,8 +79,8 @@ class Rewriter:
 
     Args:
         fields: The registered fields. Those that read nested lists must name their dtypes.
-        lines: Whether the text is a document per line, as in NDJSON and event streams: no value goes on behind a
-            CR or LF.
+        framing: ``"document"``; ``"lines"`` for a document per line, as in NDJSON; ``"events"`` for an event stream,
+            of which the lines of ``data`` are rewritten. In the latter two a CR or LF ends every value.
         max_hold_bytes: A value of more bytes of text goes out as it came.
 
     Attributes:
@@ -90,15 +96,21 @@ class Rewriter:
     __slots__ = ("_fed", "_max_hold_bytes", "_passing", "_registry", "_runs", "_scanner", "_sink", "fault", "fields")
 
     def __init__(
-        self, fields: Iterable[Field], *, lines: bool = False, max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES
+        self,
+        fields: Iterable[Field],
+        *,
+        framing: TextFraming = "document",
+        max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES,
     ) -> None:
+        if framing not in ("document", "lines", "events"):
+            raise ValueError(f'framing must be "document", "lines" or "events", not {framing!r}')
         if max_hold_bytes < 0:
             raise ValueError(f"max_hold_bytes must be at least 0, not {max_hold_bytes}")
         self.fields: dict[str, int] = {}
         self.fault: Exception | None = None
         self._max_hold_bytes = max_hold_bytes
-        self._sink = _Rewriting(max_hold_bytes, self.fields)
-        self._registry = _registry(fields, lines=lines)
+        self._sink = _Rewriting(max_hold_bytes, self.fields, events=framing == "events")
+        self._registry = _registry(fields, lines=framing != "document")
         self._scanner: Scanner | None = None  # most texts need none
         self._fed = 0  # to the scanner
         self._runs: list[Data] = []  # what has come in and not gone out
@@ -125,6 +137,7 @@ class Rewriter:
         try:
             if self._scanner is None:
                 if self._registry.is_absent(octets):
+                    self._sink.see(octets, 0, len(octets))
                     return [octets] if octets else []
                 self._scanner = Scanner(self._registry, self._sink, tail_bytes=_UNBOUNDED, list_bytes=_UNBOUNDED)
             self._scanner.feed(octets)
@@ -179,10 +192,23 @@ class _Rewriting:
 
     wants_tails = False
 
-    __slots__ = ("_entry", "_max_hold_bytes", "_n_held", "_out", "_rewritten", "_runs", "_wire", "position")
+    __slots__ = (
+        "_entry",
+        "_events",
+        "_line",
+        "_max_hold_bytes",
+        "_n_held",
+        "_out",
+        "_rewritten",
+        "_runs",
+        "_wire",
+        "position",
+    )
 
-    def __init__(self, max_hold_bytes: int, rewritten: dict[str, int]) -> None:
+    def __init__(self, max_hold_bytes: int, rewritten: dict[str, int], *, events: bool) -> None:
         self.position = 0
+        self._events = events
+        self._line = b""  # in an event stream, what the line begins with
         self._max_hold_bytes = max_hold_bytes
         self._rewritten = rewritten
         self._out: list[bytes | Held] = []
@@ -204,10 +230,24 @@ class _Rewriting:
         for run in runs:
             self.text(run, 0, len(run))
 
+    def see(self, data: Data, i: int, j: int) -> None:
+        """Text goes out: remember what its last line begins with."""
+        if self._events:
+            end = max(data.rfind(b"\n", i, j), data.rfind(b"\r", i, j))
+            if end >= 0:
+                self._line = bytes(data[end + 1 : min(end + 1 + _LINE_HEAD, j)])
+            elif len(self._line) < _LINE_HEAD:
+                self._line += data[i : min(i + _LINE_HEAD - len(self._line), j)]
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether the line is none of ``data``, in an event stream."""
+        return self._events and not self._line.removeprefix(_BYTE_ORDER_MARK).startswith(_DATA)
+
     # What the scanner calls.
 
     def text(self, data: Data, i: int, j: int) -> None:
         if i < j:
+            self.see(data, i, j)
             self._out.append(bytes(data[i:j]))
             self.position += j - i
 
@@ -215,7 +255,7 @@ class _Rewriting:
         pass
 
     def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
-        if wire == "envelope":
+        if wire == "envelope" or self._is_elsewhere():
             self._entry = None
             self.text(head, 0, len(head))
             return
@@ -250,10 +290,12 @@ class _Rewriting:
         return False
 
     def numbers(self, entry: Entry, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
-        return self._rewrite(entry.field, "nested", runs, skeletons, sum(map(len, runs)))
+        return not self._is_elsewhere() and self._rewrite(entry.field, "nested", runs, skeletons, sum(map(len, runs)))
 
     def flat(self, entry: Entry, text: bytes, kind: FlatKind, offset: int) -> bool:
         field = entry.field
+        if self._is_elsewhere():
+            return False
         if field.check is None and len(text) <= self._max_hold_bytes:
             short = envelope_of_flat(field, text, kind)
             if short is not None:
@@ -296,15 +338,15 @@ def rewrite(
     text: BytesLike,
     fields: Iterable[Field],
     *,
-    lines: bool = False,
+    framing: TextFraming = "document",
     max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES,
 ) -> bytes:
     """Turn the arrays in complete JSON text into envelopes.
 
     Args:
-        text: A JSON document, or with ``lines`` one per line.
+        text: A JSON document, or several as ``framing`` says.
         fields: As for ``Rewriter``.
-        lines: As for ``Rewriter``.
+        framing: As for ``Rewriter``.
         max_hold_bytes: As for ``Rewriter``.
 
     Returns:
@@ -313,7 +355,7 @@ def rewrite(
     Raises:
         ValueError, TypeError: As ``Rewriter``.
     """
-    rewriter = Rewriter(fields, lines=lines, max_hold_bytes=max_hold_bytes)
+    rewriter = Rewriter(fields, framing=framing, max_hold_bytes=max_hold_bytes)
     out: list[bytes] = []
     for item in [*rewriter.feed(text), *rewriter.close()]:
         if isinstance(item, Held):

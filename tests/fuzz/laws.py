@@ -20,6 +20,7 @@ from ndwire import (
     MalformedArray,
     Packed,
     Rewriter,
+    TextFraming,
     WireError,
     _base64,
     _blob,
@@ -72,25 +73,34 @@ def windows_agree(body: bytes, chance: random.Random) -> None:
 
 def rewriting(body: bytes, chance: random.Random) -> None:
     """A rewritten body says what the original says; what is not rewritten goes out as it came; cuts change nothing."""
-    fields, lines = chance.choice(REWRITING), chance.random() < 0.4
+    fields = chance.choice(REWRITING)
+    framing: TextFraming = chance.choice(["document", "document", "lines", "events"])
+    if framing == "events":
+        body = chance.choice([b"data:", b""]) + body.replace(b"\n", chance.choice([b"\n", b"\ndata: "]))
     most = chance.choice([1 << 20, 1 << 20, 1 << 20, 40, 9, 0])
     cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(1, 7))]
-    whole = rewrite(body, fields, lines=lines, max_hold_bytes=most)
+    whole = rewrite(body, fields, framing=framing, max_hold_bytes=most)
     for chunks in ([body[k : k + 1] for k in range(len(body))], partition(body, cuts), partition(body, cuts[:1])):
-        rewriter = Rewriter(fields, lines=lines, max_hold_bytes=most)
-        assert joined(rewriter, chunks) == whole, (body, fields, lines, most, chunks)
+        rewriter = Rewriter(fields, framing=framing, max_hold_bytes=most)
+        assert joined(rewriter, chunks) == whole, (body, fields, framing, most, chunks)
     with pytest.MonkeyPatch.context() as patch:
         # Every value is given out unrendered.
         patch.setattr(_rewriter, "_AT_ONCE", -1)
         patch.setattr(_rewriter, "envelope_of_flat", lambda *_: None)
-        assert originals(Rewriter(fields, lines=lines), partition(body, cuts)) == body, (body, fields, lines)
-    if lines:
-        before, after = body.replace(b"\r", b"\n").split(b"\n"), whole.replace(b"\r", b"\n").split(b"\n")
-        assert len(before) == len(after), (body, fields)
-    else:
-        before, after = [body], [whole]
+        unrendered = originals(Rewriter(fields, framing=framing), partition(body, cuts))
+        assert unrendered == body, (body, fields, framing)
+    if framing == "document":
+        says_the_same(body, whole, fields)
+        return
+    before, after = body.replace(b"\r", b"\n").split(b"\n"), whole.replace(b"\r", b"\n").split(b"\n")
+    assert len(before) == len(after), (body, fields)
     for original, rewritten in zip(before, after, strict=True):
-        says_the_same(original, rewritten, fields)
+        if framing == "lines":
+            says_the_same(original, rewritten, fields)
+        elif original.startswith(b"data:"):
+            says_the_same(original[5:], rewritten[5:], fields)
+        else:
+            assert original == rewritten, (body, fields)
 
 
 def says_the_same(original: bytes, rewritten: bytes, fields: list[Field]) -> None:

@@ -173,7 +173,7 @@ def test_arrays_become_envelopes(fields: list[Field], body: bytes, expected: byt
     assert rewrite(expected, fields) == expected
     lines = body.replace(b"\n", b" ")
     stream = b"".join(b"data: %b\n\n" % line for line in [lines] * 2)
-    assert lawful(stream, fields, lines=True) == b"".join(b"data: %b\n\n" % line for line in [expected] * 2)
+    assert lawful(stream, fields, framing="events") == b"".join(b"data: %b\n\n" % line for line in [expected] * 2)
 
 
 @pytest.mark.parametrize(("fields", "body"), [pytest.param(*case[1:], id=case[0]) for case in UNTOUCHED])
@@ -197,7 +197,25 @@ def test_everything_else_goes_out_byte_for_byte(fields: list[Field], body: bytes
     ],
 )
 def test_a_line_end_ends_every_value_in_a_stream_of_lines(body: bytes, expected: bytes) -> None:
-    assert lawful(body, [X], lines=True) == expected
+    assert lawful(body, [X], framing="lines") == expected
+
+
+def test_only_the_data_of_an_event_is_rewritten() -> None:
+    string = npy(np.arange(2, dtype=np.uint8)).encode()
+    values = (
+        b'{"x":[1],"y":{"x":[[1],[2]],"z":{"x":"%b"}},"v":{"x":{"data":"AA==","shape":[1],"dtype":"uint8"}}}' % string
+    )
+    rewritten = rewrite(values, [X])
+    assert b"[1]" not in rewritten.replace(b'"shape":[1]', b"")
+    for head in (b"", b"\xef\xbb\xbf"):
+        stream = head + b"data:%b\r" % values
+        expected = head + b"data:%b\r" % rewritten
+        for name in (b"id: ", b": ", b"event:", b"dat:", b"data", b"datum:", b"", b" data:", b"\xef\xbb\xbfdate:"):
+            stream += b"%b%b\n" % (name, values)
+            expected += b"%b%b\n" % (name, values)
+        stream += b"\ndata: %b\r\n\r\n" % values
+        expected += b"\ndata: %b\r\n\r\n" % rewritten
+        assert lawful(stream, [X], framing="events") == expected
 
 
 def test_a_value_of_more_text_than_may_be_held_goes_out_as_it_came() -> None:
@@ -230,7 +248,7 @@ def test_no_more_is_held_than_may_be() -> None:
 
 
 def test_text_goes_out_as_it_comes_in() -> None:
-    rewriter = Rewriter([X], lines=True)
+    rewriter = Rewriter([X], framing="lines")
     for body in (b'{"a":"b', b"longer text", b' with "quotes" and ', b'"xx":[1],', b'"x" ', b": ", b"7}\n\n", b"1"):
         assert texts(rewriter.feed(body)) == body
         assert rewriter.n_held == 0
@@ -366,6 +384,8 @@ def test_arguments_are_checked() -> None:
         rewrite(b"", [X, X])
     with pytest.raises(TypeError, match="sequence of Field, not of str"):
         Rewriter(["x"])  # type: ignore[list-item]  # the mistake  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match='framing must be "document"'):
+        Rewriter([X], framing="line")  # type: ignore[arg-type]  # the mistake  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="max_hold_bytes must be at least 0"):
         Rewriter([X], max_hold_bytes=-1)
     with pytest.raises(TypeError):
