@@ -21,6 +21,7 @@ CLIENT = [
 ]
 # A server may name the headers as it likes and put the time into them.
 VOLATILE = {"date", "vary"}
+HTTP_VERSION = "x-http-version"
 REWRITTEN = {"json", "file", "stream", "sse", "ndjson"}
 
 
@@ -36,6 +37,7 @@ def client(request: pytest.FixtureRequest, server: tuple[str, str]) -> Generator
     if request.param == "2" and not SERVERS[name][1]:
         pytest.skip(f"{name} speaks HTTP/1.1 only")
     with httpx.Client(base_url=url, http1=request.param == "1.1", http2=request.param == "2", timeout=30) as made:
+        made.headers[HTTP_VERSION] = request.param
         yield made
 
 
@@ -96,15 +98,14 @@ def test_matrix(client: httpx.Client, framework: str) -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_heads(client: httpx.Client, framework: str) -> None:
+def test_heads(client: httpx.Client, server: tuple[str, str], framework: str) -> None:
     if framework in ("fastapi", "litestar"):
         pytest.skip("answers HEAD only where it is told to")
+    if server[0] == "granian" and client.headers[HTTP_VERSION] == "2":
+        # granian 2.8: so it does for a bare app.
+        pytest.skip("this server answers HEAD over HTTP/2 with a body")
     place = f"/{framework}/%s/json"
-    try:
-        bare = client.head(place % "bare")
-    except httpx.LocalProtocolError:
-        # granian 2.8 sends the body of a bare app's answer to HEAD over HTTP/2.
-        pytest.skip("this server answers HEAD with a body")
+    bare = client.head(place % "bare")
     unasked = client.head(place % "wrapped")
     asked = client.head(place % "wrapped", headers=dict([PREFER]))
     assert headers_of(unasked) == headers_of(bare)
