@@ -19,6 +19,7 @@ from ndwire_asgi._negotiation import (
     is_coroutine_function,
     negotiate,
     rewritable,
+    with_headers_read,
 )
 from ndwire_asgi._responder import Responder, Rewritten, Settings, logger
 
@@ -139,13 +140,9 @@ def _varying(send: Send) -> Send:
 
 
 def _varied(message: Message) -> Message:
-    headers = message.get("headers", ())
-    if not isinstance(headers, (list, tuple)):
-        # An iterator could be read but once.
-        headers = list(headers)
-        message = {**message, "headers": headers}
+    message = with_headers_read(message)
     try:
-        response = rewritable(message["status"], headers, NOT_ASKED)
+        response = rewritable(message, NOT_ASKED)
     except Exception as exc:
         # Headers that are none, for example: whatever it is, the server is to see it as it came.
         logger.warning("the response goes out as it came", exc_info=exc)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from email.message import Message
 from typing import Any, Final, Literal, cast
 from urllib.request import parse_http_list
@@ -143,24 +143,30 @@ def _framing(content_type: bytes) -> Framing | None:
 Rewritable = tuple[Framing, RawHeaders, int | None]
 
 
-def rewritable(status: int, headers: Iterable[tuple[bytes, bytes]], negotiated: Negotiated) -> Rewritable | None:
+def with_headers_read(start: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Return a response's start whose headers can be read more than once; an iterator could be but once."""
+    headers = start.get("headers", ())
+    return start if isinstance(headers, (list, tuple)) else {**start, "headers": list(headers)}
+
+
+def rewritable(start: Mapping[str, Any], negotiated: Negotiated) -> Rewritable | None:
     """Return what a response becomes; None if it is none that may be rewritten.
 
     Where its body is rewritten, its headers lose its length, the digests of its bytes, and the offer of ranges, and an
     ``ETag`` is weak. Where nobody asked for that, they only say that they depend on ``Prefer``.
 
     Args:
-        status: The response's status.
-        headers: Its headers, which are not changed.
+        start: The response's start, as ``with_headers_read`` gives it. It is not changed.
         negotiated: What the middleware decided.
     """
+    status = start["status"]
     if status < 200 or status in _UNTOUCHED:
         return None
     framing: Framing | None = None
     length: int | None = None
     rewritten = negotiated.envelopes
     result: RawHeaders = []
-    for header in headers:
+    for header in start.get("headers", ()):
         role = _ROLES.get(header[0].lower())
         if role is None:
             result.append(header)

@@ -36,7 +36,7 @@ import anyio.lowlevel
 from starlette.types import Message, Scope, Send
 
 from ndwire import Field, Held, Rewriter
-from ndwire_asgi._negotiation import Negotiated, RawHeaders, rewritable
+from ndwire_asgi._negotiation import Negotiated, RawHeaders, rewritable, with_headers_read
 from ndwire_asgi._threads import render
 
 logger = logging.getLogger("ndwire_asgi")
@@ -99,8 +99,8 @@ class Responder:
     _state = State.BEGIN
     _start: Message  # while it is held, or when it is sent
     _headers: RawHeaders  # what its headers become, without a length
-    _declared: int | None = None
-    _rewriter: Rewriter | None = None
+    _declared: int | None
+    _rewriter: Rewriter  # made with the start
     _n_before = 0
     _n_after = 0
     _seconds = 0.0
@@ -149,15 +149,11 @@ class Responder:
 
     def _begin(self, message: Message) -> Message | None:
         """Decide what becomes of the response; return its start, or None if that waits for the body."""
-        headers = message.get("headers", ())
-        if not isinstance(headers, (list, tuple)):
-            # An iterator can be read but once.
-            headers = list(headers)
-            message = {**message, "headers": headers}
+        message = with_headers_read(message)
         self._start = message
         self._state = State.PASS
         try:
-            response = rewritable(message["status"], headers, self._negotiated)
+            response = rewritable(message, self._negotiated)
             if response is None or self._negotiated.written:
                 return message
             framing, self._headers, self._declared = response
@@ -199,21 +195,11 @@ class Responder:
         """All of the body is here: so is its new length, before the start is sent."""
         pieces: list[bytes] = []
         for window in _windows(body):
-            if self._worked > _LONG:
-                await self._let_others_go_on()
-            items = self._feed(window)
-            pieces += items if _is_rendered(items) else await self._rendered(items)
-        pieces += self._end_of_body()
-        if len(pieces) > 1 and self._n_before <= _WINDOW:
-            pieces = [b"".join(pieces)]
-        length = (b"content-length", b"%d" % (len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))))
+            pieces += await self._convert(window)
+        pieces += self._rewriter.close()
+        length = (b"content-length", b"%d" % sum(map(len, pieces)))
         await self._send({**self._start, "headers": [*self._headers, length]})
-        if len(pieces) == 1:
-            # The same as _emit does, for most responses.
-            self._n_after = len(pieces[0])
-            await self._send({"type": "http.response.body", "body": pieces[0], "more_body": not last})
-        else:
-            await self._emit(pieces, last=last)
+        await self._emit(pieces, last=last)
         self._report()
 
     async def _send_part(self, body: Any, *, last: bool) -> None:
@@ -225,14 +211,11 @@ class Responder:
                 await self._emit(pieces, last=False)
                 pieces = []
                 n_bytes = 0
-            if self._worked > _LONG:
-                await self._let_others_go_on()
-            items = self._feed(window)
-            more = items if _is_rendered(items) else await self._rendered(items)
+            more = await self._convert(window)
             pieces += more
             n_bytes += sum(map(len, more))
         if last:
-            pieces += self._end_of_body()
+            pieces += self._rewriter.close()
         # Some servers send the head with the first body message: it is not to wait for a value to end.
         if pieces or last or not self._sent_any:
             await self._emit(pieces, last=last)
@@ -262,29 +245,22 @@ class Responder:
         self._n_after += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": not last})
 
-    def _feed(self, window: bytes) -> list[bytes | Held]:
+    async def _convert(self, window: bytes) -> list[bytes]:
         """Return what the next bytes of the body become, as far as it is known."""
-        rewriter = self._rewriter
-        assert rewriter is not None  # made with the start
+        if self._worked > _LONG:
+            # While the socket takes the data, send does not yield, and the work here does not either.
+            await anyio.lowlevel.checkpoint()
+            self._worked = 0.0
         before = time.perf_counter()
-        items = rewriter.feed(window)
+        items = self._rewriter.feed(window)
         seconds = time.perf_counter() - before
         self._n_before += len(window)
         self._seconds += seconds
         self._worked += seconds
-        if rewriter.fault is not None:
-            _warn(rewriter.fault)
-            rewriter.fault = None
-        return items
-
-    async def _let_others_go_on(self) -> None:
-        """While the socket takes the data, send does not yield, and the work here does not either."""
-        await anyio.lowlevel.checkpoint()
-        self._worked = 0.0
-
-    def _end_of_body(self) -> list[bytes]:
-        assert self._rewriter is not None  # made with the start
-        return self._rewriter.close()
+        if self._rewriter.fault is not None:
+            _warn(self._rewriter.fault)
+            self._rewriter.fault = None
+        return items if _is_rendered(items) else await self._rendered(items)
 
     async def _rendered(self, items: list[bytes | Held]) -> list[bytes]:
         """Return text that has all of its values in it."""
@@ -308,13 +284,11 @@ class Responder:
             elif faults == 1:
                 _warn(rendered.fault)
         if faults:
-            assert self._rewriter is not None  # made with the start
             pieces += self._rewriter.close()
         return pieces
 
     def _report(self) -> None:
         """Say what was rewritten."""
-        assert self._rewriter is not None  # made with the start
         facts = self._facts
         if not facts and not self._rewriter.fields:
             return

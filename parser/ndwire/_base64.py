@@ -106,36 +106,12 @@ class Base64Decoder:
         Raises:
             MalformedArray, MalformedJSON, LimitExceeded: See the module's docstring.
         """
-        pending = self._pending
+        if self.feed_plain(data, i, j):
+            return
+        self._pending += data[i:j]
         self._end += j - i
-        if len(pending) + j - i < _COALESCE:
-            pending += data[i:j]
-            return
-        if pending:
-            # Top the pending text up to whole quads, so that the rest is decoded in place.
-            take = min(-len(pending) % 4, j - i)
-            pending += data[i : i + take]
-            i += take
-            self._end -= j - i
+        if len(self._pending) >= _COALESCE:
             self._decode_pending(last=False)
-            self._end += j - i
-            if self._pending:
-                # Escapes shifted the quads.
-                self._pending += data[i:j]
-                self._decode_pending(last=False)
-                return
-        whole = j - (j - i) % 4
-        view = memoryview(data)[i:whole]
-        try:
-            decoded = self._fast(view)
-        except Base64Error:
-            self._pending += data[i:j]
-            self._decode_pending(last=False)
-            return
-        finally:
-            view.release()
-        self._out.write(decoded)
-        self._pending += data[whole:j]
 
     def feed_plain(self, data: bytes | bytearray, i: int, j: int) -> bool:
         """Take ``data[i:j]``, with more text to come, if it is unescaped base64; it may hold the closing quote as well.

@@ -28,12 +28,12 @@ from ndwire._field import Field
 from ndwire._filling import integers_of
 from ndwire._limits import Limits
 from ndwire._lists import FlatKind
-from ndwire._nested import Pause, no_pause, read_list
+from ndwire._nested import Pause, no_pause, read_flat, read_list
 from ndwire._npy import NpyBuffer
 from ndwire._raw import raw_meta, raw_size
 
-HeldWire = Literal["npy", "raw", "nested"]
-"""The wires that become envelopes."""
+HeldWire = Literal["npy", "raw", "nested"] | FlatKind
+"""The wires that become envelopes; a short, flat list has its own kinds."""
 
 _LIMITS: Final = Limits()
 # Arrays of so many bytes are encoded in one call.
@@ -167,12 +167,18 @@ def read(
     Raises:
         WireError: It is no array, or not one that the field allows.
     """
+    if wire == "npy" or wire == "raw":
+        return _narrowed(field, _read_npy(field, runs, pause) if wire == "npy" else _read_raw(field, runs, pause))
     if wire == "nested":
         array = read_list(field, runs, skeletons, _LIMITS, 0, pause)
-        if array is None:
-            raise MalformedArray(f"{field.name!r} is not a rectangle of numbers")
-        return array
-    array = _read_npy(field, runs, pause) if wire == "npy" else _read_raw(field, runs, pause)
+    else:
+        array = read_flat(field, bytes(runs[0]), wire, _LIMITS, 0)
+    if array is None:
+        raise MalformedArray(f"{field.name!r} is not a rectangle of numbers")
+    return array
+
+
+def _narrowed(field: Field, array: NDArray[Any]) -> NDArray[Any]:
     if field.dtypes is None:
         return array
     try:

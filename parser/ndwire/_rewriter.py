@@ -301,7 +301,7 @@ class _Rewriting:
             if short is not None:
                 self._put(field.name, [short], len(text))
                 return True
-        return self._rewrite(field, "nested", [text], None, len(text))
+        return self._rewrite(field, kind, [text], None, len(text))
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
         self.let_go()

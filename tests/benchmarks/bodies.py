@@ -39,6 +39,12 @@ def _body(document: Any, without: Any, name: str, dtypes: tuple[str, ...], array
     return Body(dumps(document), (Field(name, dtypes=dtypes),), name, arrays, orjson.dumps(without))
 
 
+def _sample(choice: dict[str, Any], name: str, dtypes: tuple[str, ...], array: NDArray[Any]) -> Body:
+    """A body of one choice that holds one array."""
+    with_array, without = ({"choices": [{**choice, name: value}]} for value in (array, None))
+    return _body(with_array, without, name, dtypes, [array])
+
+
 def routed(scale: float = 1.0) -> Body:
     """One sample of 122,880 tokens: 90 MiB of int16 routes and 1.7 MB of other JSON."""
     chance = np.random.default_rng(0)
@@ -50,26 +56,14 @@ def routed(scale: float = 1.0) -> Body:
         "logprobs": [round(float(value), 5) for value in chance.random(tokens)],
         "finish_reason": "stop",
     }
-    return _body(
-        {"choices": [{**choice, "routed_experts": routes}]},
-        {"choices": [{**choice, "routed_experts": None}]},
-        "routed_experts",
-        ("uint8", "int16"),
-        [routes],
-    )
+    return _sample(choice, "routed_experts", ("uint8", "int16"), routes)
 
 
 def experts(scale: float = 1.0) -> Body:
     """32,768 tokens x 48 layers x 8 experts as uint8."""
     routes = np.random.default_rng(4).integers(0, 128, (max(int(32_768 * scale), 1), 48, 8), dtype=np.uint8)
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
-    return _body(
-        {"choices": [{**choice, "routed_experts": routes}]},
-        {"choices": [{**choice, "routed_experts": None}]},
-        "routed_experts",
-        ("uint8", "int16"),
-        [routes],
-    )
+    return _sample(choice, "routed_experts", ("uint8", "int16"), routes)
 
 
 def experts_as_lists(scale: float = 1.0) -> Body:
@@ -82,8 +76,7 @@ def experts_as_lists(scale: float = 1.0) -> Body:
 def flat(n_bytes: int) -> Body:
     """One array of so many bytes and nothing else."""
     array = np.random.default_rng(5).integers(0, 256, n_bytes, dtype=np.uint8)
-    choice = {"index": 0}
-    return _body({"choices": [{**choice, "x": array}]}, {"choices": [{**choice, "x": None}]}, "x", ("uint8",), [array])
+    return _sample({"index": 0}, "x", ("uint8",), array)
 
 
 def embeddings(scale: float = 1.0) -> Body:
@@ -108,13 +101,7 @@ def remainder_heavy(scale: float = 1.0) -> Body:
         "logprobs": chance.standard_normal(count).tolist(),
     }
     array = np.arange(1000, dtype=np.int16)
-    return _body(
-        {"choices": [{**choice, "routed_experts": array}]},
-        {"choices": [{**choice, "routed_experts": None}]},
-        "routed_experts",
-        ("int16",),
-        [array],
-    )
+    return _sample(choice, "routed_experts", ("int16",), array)
 
 
 TINY = b'{"id":"x","choices":[{"index":0,"text":"hello","finish_reason":"stop"}]}'

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import ijson  # type: ignore[import-untyped]  # it has no types
@@ -40,8 +42,7 @@ def bare(body: Body) -> Any:
 
 
 def _place(document: Any, name: str, arrays: list[NDArray[Any]]) -> Any:
-    holders = document["choices"] if "choices" in document else document["data"]
-    for holder, array in zip(holders, arrays, strict=True):
+    for holder, array in zip(_holders(document), arrays, strict=True):
         holder[name] = array
     return document
 
@@ -58,7 +59,7 @@ def splice(body: Body) -> Any:
         pieces += (text[end : match.start(1)], b"null")
         end = text.index(b"}", quote) + 1
         meta = orjson.loads(b'{"data":"' + text[quote:end])
-        blob = pybase64.b64decode_as_bytearray(view[match.end() : quote], None, True)
+        blob = _pybase64(view[match.end() : quote])
         arrays.append(np.frombuffer(blob, meta["dtype"]).reshape(meta["shape"]))
     pieces.append(text[end:])
     return _place(orjson.loads(b"".join(pieces)), body.name, arrays)
@@ -78,28 +79,30 @@ def splice_slices(body: Body) -> Any:
     return _place(document, body.name, [array])
 
 
+def _holders(document: Any) -> list[Any]:
+    return document["choices"] if "choices" in document else document["data"]  # type: ignore[no-any-return]  # JSON
+
+
+def _decoded(document: Any, name: str, decode: Callable[[str], bytes | bytearray]) -> Any:
+    """Put an array in the place of every envelope of a parsed document."""
+    for holder in _holders(document):
+        envelope = holder[name]
+        holder[name] = np.frombuffer(decode(envelope["data"]), envelope["dtype"]).reshape(envelope["shape"])
+    return document
+
+
+def _pybase64(text: Any) -> bytearray:
+    return pybase64.b64decode_as_bytearray(text, None, True)
+
+
 def parse_then_decode(body: Body) -> Any:
     """orjson for everything, then pybase64 on the strings."""
-    document = orjson.loads(body.text)
-    holders = document["choices"] if "choices" in document else document["data"]
-    arrays: list[NDArray[Any]] = []
-    for holder in holders:
-        envelope = holder[body.name]
-        blob = pybase64.b64decode_as_bytearray(envelope["data"], None, True)
-        arrays.append(np.frombuffer(blob, envelope["dtype"]).reshape(envelope["shape"]))
-    return _place(document, body.name, arrays)
+    return _decoded(orjson.loads(body.text), body.name, _pybase64)
 
 
 def json_then_base64(body: Body) -> Any:
     """The standard library: json, then base64."""
-    document = json.loads(body.text)
-    holders = document["choices"] if "choices" in document else document["data"]
-    arrays: list[NDArray[Any]] = []
-    for holder in holders:
-        envelope = holder[body.name]
-        blob = base64.b64decode(envelope["data"], validate=True)
-        arrays.append(np.frombuffer(blob, envelope["dtype"]).reshape(envelope["shape"]))
-    return _place(document, body.name, arrays)
+    return _decoded(json.loads(body.text), body.name, functools.partial(base64.b64decode, validate=True))
 
 
 class _Bytes(msgspec.Struct):
@@ -155,7 +158,7 @@ def msgspec_raw(body: Body) -> Any:
     arrays: list[NDArray[Any]] = []
     for choice in document.choices:
         text = memoryview(choice.routed_experts.data)[1:-1]
-        blob = pybase64.b64decode_as_bytearray(text, None, True)
+        blob = _pybase64(text)
         arrays.append(np.frombuffer(blob, choice.routed_experts.dtype).reshape(choice.routed_experts.shape))
     return document, arrays
 
@@ -169,12 +172,7 @@ def ijson_push(body: Body, chunks: list[bytes]) -> Any:
         push.send(chunk)
         choices += receive
         receive.clear()
-    arrays: list[NDArray[Any]] = []
-    for choice in choices:
-        envelope = choice[body.name]
-        blob = pybase64.b64decode_as_bytearray(envelope["data"], None, True)
-        arrays.append(np.frombuffer(blob, envelope["dtype"]).reshape(envelope["shape"]))
-    return _place({"choices": choices}, body.name, arrays)
+    return _decoded({"choices": choices}, body.name, _pybase64)
 
 
 def json_list(body: Body) -> Any:

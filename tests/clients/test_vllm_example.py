@@ -35,87 +35,50 @@ def rendered(document: Any) -> bytes:
     return bytes(JSONResponse(document).body)
 
 
-def parts(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a recorded document, and its choices made anew by the contract server's functions."""
+def remade(item: dict[str, Any], form: Any, n_tokens: int | None = None) -> dict[str, Any]:
+    """Return a recorded choice made anew by the contract server's functions."""
+    content = item["logprobs"]["content"]
+    if form == "0.30":
+        logprobs = [entry["logprob"] for entry in content]
+        content = server.token_entries(item["token_ids"], logprobs, len(content[0]["top_logprobs"]))
+    rest = (item["finish_reason"], item["token_ids"], item["routed_experts"])
+    return server.choice(item["index"], content, *rest, form=form, n_tokens=n_tokens)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("routed.json", "0.30"), ("generate.json", "0.32"), ("generate_routed.json", "0.32")]
+)
+def test_documents_are_the_recorded_ones_to_the_byte(name: str, form: Any) -> None:
     document = json.loads(recording(name))
-    choices = [
-        server.choice(
-            item["index"],
-            server.token_entries(
-                item["token_ids"],
-                [entry["logprob"] for entry in item["logprobs"]["content"]],
-                len(item["logprobs"]["content"][0]["top_logprobs"]),
-            ),
-            item["finish_reason"],
-            item["token_ids"],
-            item["routed_experts"],
-        )
-        for item in document["choices"]
-    ]
-    return document, choices
-
-
-@pytest.mark.parametrize("name", ["routed.json"])
-def test_documents_are_the_recorded_ones_to_the_byte(name: str) -> None:
-    document, choices = parts(name)
-    made = server.generated(document["request_id"], choices, document["usage"]["prompt_tokens"], document["created"])
-    assert rendered(made) == recording(name)
-
-
-def test_events_are_the_recorded_ones_to_the_byte() -> None:
-    made = b""
-    for line in recording("routed_stream.sse").split(b"\n\n"):
-        if line.startswith(b"data: {"):
-            document = json.loads(line[6:])
-            (item,) = document["choices"]
-            content = item["logprobs"]["content"]
-            entries = server.token_entries(item["token_ids"], [content[0]["logprob"]], len(content[0]["top_logprobs"]))
-            part = server.choice(
-                item["index"], entries, item["finish_reason"], item["token_ids"], item["routed_experts"]
-            )
-            made += server.event(document["request_id"], part)
-    assert made + b"data: [DONE]\n\n" == recording("routed_stream.sse")
-
-
-@pytest.mark.parametrize("name", ["generate.json", "generate_routed.json"])
-def test_documents_of_the_later_form_are_the_recorded_ones_to_the_byte(name: str) -> None:
-    document = json.loads(recording(name))
-    choices = [
-        server.choice(
-            item["index"],
-            item["logprobs"]["content"],
-            item["finish_reason"],
-            item["token_ids"],
-            item["routed_experts"],
-            form="0.32",
-        )
-        for item in document["choices"]
-    ]
     made = server.generated(
         document["request_id"],
-        choices,
+        [remade(item, form) for item in document["choices"]],
         document["usage"]["prompt_tokens"],
         document["created"],
-        form="0.32",
+        form=form,
         prompt_logprobs=document["prompt_logprobs"],
     )
     assert rendered(made) == recording(name)
+
+
+def test_entries_of_the_later_form_have_the_recorded_keys() -> None:
     (entry,) = server.token_entries([7], [-1.0], 2, "0.32")
-    recorded = document["choices"][0]["logprobs"]["content"][0]
+    recorded = json.loads(recording("generate.json"))["choices"][0]["logprobs"]["content"][0]
     assert list(entry) == list(recorded)
     assert [list(top) for top in entry["top_logprobs"]] == [list(top) for top in recorded["top_logprobs"]]
 
 
-def test_events_of_the_later_form_are_the_recorded_ones_to_the_byte() -> None:
+@pytest.mark.parametrize(
+    ("name", "form", "n_tokens"), [("routed_stream.sse", "0.30", 5), ("generate_stream.sse", "0.32", 4)]
+)
+def test_events_are_the_recorded_ones_to_the_byte(name: str, form: Any, n_tokens: int) -> None:
     made = b""
-    for line in recording("generate_stream.sse").split(b"\n\n"):
+    for line in recording(name).split(b"\n\n"):
         if line.startswith(b"data: {"):
             document = json.loads(line[6:])
             (item,) = document["choices"]
-            rest = (item["finish_reason"], item["token_ids"], item["routed_experts"])
-            part = server.choice(item["index"], item["logprobs"]["content"], *rest, form="0.32", n_tokens=4)
-            made += server.event(document["request_id"], part, "0.32")
-    assert made + b"data: [DONE]\n\n" == recording("generate_stream.sse")
+            made += server.event(document["request_id"], remade(item, form, n_tokens), form)
+    assert made + b"data: [DONE]\n\n" == recording(name)
 
 
 @pytest.mark.parametrize("name", ["embeddings_float.json", "embeddings_base64.json"])

@@ -6,9 +6,9 @@ from collections.abc import Generator
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
+from fuzz.laws import values
 from ndwire import PREFER, Field, iter_ndjson, iter_sse, load
 from support.frameworks import FIELDS, FRAMEWORKS, RESPONSES, names
 from support.servers import SERVERS, served
@@ -39,15 +39,6 @@ def client(request: pytest.FixtureRequest, server: tuple[str, str]) -> Generator
     with httpx.Client(base_url=url, http1=request.param == "1.1", http2=request.param == "2", timeout=30) as made:
         made.headers[HTTP_VERSION] = request.param
         yield made
-
-
-def values(value: Any) -> Any:
-    """Return a document with its arrays in a form that does not tell dtypes apart."""
-    if isinstance(value, np.ndarray):
-        return ("array", value.shape, value.tolist())
-    if isinstance(value, dict):
-        return {key: values(item) for key, item in value.items()}
-    return [values(item) for item in value] if isinstance(value, list) else value
 
 
 def read(name: str, body: bytes) -> Any:

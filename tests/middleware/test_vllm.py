@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from ndwire import Field, iter_sse, loads, presets
 from ndwire_asgi.vllm import FIELDS, VLLMMiddleware
+from support.arrays import npy_string
 from support.asgi import ASKED, Exchange, exchange, http_scope
 from support.vectors import recording
 
@@ -88,13 +89,8 @@ def test_other_bodies_stay_as_they_are() -> None:
 
 
 def test_more_experts_than_a_byte_holds() -> None:
-    import base64
-    import io
-
     routes = np.arange(24, dtype=np.uint16).reshape(2, 3, 4) * 20
-    file = io.BytesIO()
-    np.save(file, routes)
-    text = orjson.dumps({"routed_experts": base64.b64encode(file.getvalue()).decode()})
+    text = orjson.dumps({"routed_experts": npy_string(routes)})
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await Response(text, media_type="application/json")(scope, receive, send)

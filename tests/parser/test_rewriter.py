@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import base64
-import io
 import random
 import threading
 from collections.abc import Callable
@@ -14,17 +12,12 @@ import pytest
 from fuzz.generate import mutated, seeds, written
 from fuzz.laws import rewriting
 from ndwire import Field, Held, MalformedArray, Rewriter, _held, _nested, _rewriter, _scanner, loads, presets, rewrite
+from support.arrays import npy_string
 from support.chunking import chunkings
 from support.rewriting import items, joined, originals, texts
 from support.vectors import recording
 
 X = Field("x", dtypes=("uint8", "int16", "float32"))
-
-
-def npy(array: Any) -> str:
-    file = io.BytesIO()
-    np.save(file, array)
-    return base64.b64encode(file.getvalue()).decode()
 
 
 def lawful(body: bytes, fields: list[Field], **options: Any) -> bytes:
@@ -57,19 +50,19 @@ CASES: list[tuple[str, list[Field], bytes, bytes]] = [
     (
         "npy narrowed",
         [X],
-        b'{"x":"%b"}' % npy(np.array([[1], [2]], ">i8")).encode(),
+        b'{"x":"%b"}' % npy_string(np.array([[1], [2]], ">i8")).encode(),
         b'{"x":{"data":"AQI=","shape":[2,1],"dtype":"uint8"}}',
     ),
     (
         "npy kept",
         [Field("x", wires=("npy",))],
-        b'{"x":"%b"}' % npy(np.array(7, "<u2")).encode(),
+        b'{"x":"%b"}' % npy_string(np.array(7, "<u2")).encode(),
         b'{"x":{"data":"BwA=","shape":[],"dtype":"uint16"}}',
     ),
     (
         "fortran",
         [X],
-        b'{"x":"%b"}' % npy(np.asfortranarray([[1, 2], [3, 4]])).encode(),
+        b'{"x":"%b"}' % npy_string(np.asfortranarray([[1, 2], [3, 4]])).encode(),
         b'{"x":{"data":"AQIDBA==","shape":[2,2],"dtype":"uint8"}}',
     ),
     (
@@ -152,7 +145,7 @@ UNTOUCHED: list[tuple[str, list[Field], bytes]] = [
     ("cut npy", [X], b'{"x":"k05VTVBZAQ'),
     ("cut magic", [X], b'{"x":"k05V'),
     ("broken npy", [X], b'{"x":"k05VTVBZAQB2AHsn"}'),
-    ("npy in no dtype", [Field("x", dtypes=("float32",))], b'{"x":"%b"}' % npy(np.array([1.5])).encode()),
+    ("npy in no dtype", [Field("x", dtypes=("float32",))], b'{"x":"%b"}' % npy_string(np.array([1.5])).encode()),
     ("broken raw", [Field("x", wires=(), raw_dtype="int32")], b'{"x":"AAA=","y":"x"}'),
     ("illegal escape in raw", [Field("x", wires=(), raw_dtype="uint8")], b'{"x":"AA\\q="}'),
     ("ordinary string", [X], b'{"x":"hello \\" x"}'),
@@ -201,7 +194,7 @@ def test_a_line_end_ends_every_value_in_a_stream_of_lines(body: bytes, expected:
 
 
 def test_only_the_data_of_an_event_is_rewritten() -> None:
-    string = npy(np.arange(2, dtype=np.uint8)).encode()
+    string = npy_string(np.arange(2, dtype=np.uint8)).encode()
     values = (
         b'{"x":[1],"y":{"x":[[1],[2]],"z":{"x":"%b"}},"v":{"x":{"data":"AA==","shape":[1],"dtype":"uint8"}}}' % string
     )
@@ -219,7 +212,7 @@ def test_only_the_data_of_an_event_is_rewritten() -> None:
 
 
 def test_a_value_of_more_text_than_may_be_held_goes_out_as_it_came() -> None:
-    string = b'"%b"' % npy(np.arange(3, dtype=np.uint8)).encode()
+    string = b'"%b"' % npy_string(np.arange(3, dtype=np.uint8)).encode()
     for value in (b"[1,2,3]", b"[[1],[2]]", string):
         body = b'{"x":%b,"z":{"x":[1]}}' % value
         for most in (0, 1, len(value) - 1):
@@ -315,7 +308,7 @@ STEPS = ["read", "envelope", "envelope_of_flat", "append_run"]
 def test_a_fault_of_the_rewriter_lets_everything_out_as_it_came(
     name: str, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    string = npy(np.arange(9, dtype=np.uint8)).encode()
+    string = npy_string(np.arange(9, dtype=np.uint8)).encode()
     body = b'[{"x":[1,2]},{"x":[[1],[2]]},{"x":"%b"},{"x":{"data":"AA==","shape":[1],"dtype":"uint8"}},1]' % string
     body = body * 3
     real: Callable[..., Any] = vars(_rewriter)[name]
@@ -373,7 +366,7 @@ def test_it_can_be_stopped_at_any_byte() -> None:
 
 def test_what_is_counted() -> None:
     rewriter = Rewriter([X, Field("y", wires=("npy",))])
-    rewriter.feed(b'[{"x":[1]},{"x":[[1]]},{"x":[1,null]},{"y":"%b"}]' % npy(np.zeros(2)).encode())
+    rewriter.feed(b'[{"x":[1]},{"x":[[1]]},{"x":[1,null]},{"y":"%b"}]' % npy_string(np.zeros(2)).encode())
     assert rewriter.fields == {"x": 2, "y": 1}
 
 

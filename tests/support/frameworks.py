@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import pathlib
@@ -32,6 +31,7 @@ from starlette.routing import Route
 
 from ndwire import Field, dumps
 from ndwire_asgi import NDArrayMiddleware, NDArrayResponse
+from support.arrays import npy_string
 
 FIELDS = (
     Field("nested", dtypes=("uint8", "int16", "float32")),
@@ -42,17 +42,11 @@ ROUTES = np.arange(6000).reshape(100, 10, 6) % 200
 FLOATS = (np.arange(500) / 7).astype(np.float32)
 
 
-def _npy(array: Any) -> str:
-    file = io.BytesIO()
-    np.save(file, array)
-    return base64.b64encode(file.getvalue()).decode()
-
-
 ARRAYS: dict[str, Any] = {
     "id": "a-1",
     "choices": [
         {"nested": ROUTES.tolist(), "text": 'quote " and \\ and é'},
-        {"npy": _npy(ROUTES.astype(np.int64)), "raw": base64.b64encode(FLOATS.tobytes()).decode()},
+        {"npy": npy_string(ROUTES.astype(np.int64)), "raw": base64.b64encode(FLOATS.tobytes()).decode()},
         {"nested": FLOATS.tolist(), "npy": None, "raw": None},
         {"nested": [[1], [2, 3]], "npy": "text"},
         {"nested": [], "npy": [1, 2]},
@@ -60,7 +54,7 @@ ARRAYS: dict[str, Any] = {
     "usage": {"tokens": 3},
 }
 PLAIN: dict[str, Any] = {"id": "b-2", "list": [1, 2.5, None], "nested": None, "npy": {"a": 1}}
-EVENTS: list[dict[str, Any]] = [{"n": n, "nested": [n, 300 * n], "npy": _npy(np.arange(n))} for n in range(4)]
+EVENTS: list[dict[str, Any]] = [{"n": n, "nested": [n, 300 * n], "npy": npy_string(np.arange(n))} for n in range(4)]
 
 # Name -> media type and the pieces of the body.
 RESPONSES: dict[str, tuple[str, list[bytes]]] = {

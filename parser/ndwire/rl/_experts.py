@@ -19,6 +19,19 @@ EXPERT_DTYPES: Final = ("uint8", "int16", "int32")
 _SIGNED: Final = ("int8", "int16", "int32")
 
 
+def check_experts(array: NDArray[Any]) -> None:
+    """Refuse what is no array of ids of shape (rows, layers, top_k).
+
+    Raises:
+        TypeError: Not integers.
+        ValueError: Not three dimensions.
+    """
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"routed experts must be integers, not {array.dtype}")
+    if array.ndim != 3:
+        raise ValueError(f"routed experts have the dimensions (rows, layers, top_k), not the shape {array.shape}")
+
+
 def smallest_experts(experts: Any, *, signed: bool = False) -> NDArray[Any]:
     """Return routed experts in the smallest dtype that holds every id.
 
@@ -38,10 +51,7 @@ def smallest_experts(experts: Any, *, signed: bool = False) -> NDArray[Any]:
     array = as_array(experts)
     if array is None:
         raise TypeError(f"routed experts must be an array, not {type(experts).__name__}")
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"routed experts must be integers, not {array.dtype}")
-    if array.ndim != 3:
-        raise ValueError(f"routed experts have the dimensions (rows, layers, top_k), not the shape {array.shape}")
+    check_experts(array)
     least, greatest = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if least < 0:
         raise ValueError(f"the expert id {least} is negative")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndwire._field import Packed
+from ndwire.rl._experts import check_experts
 
 
 class TracedExperts(NamedTuple):
@@ -59,10 +60,7 @@ class RoutedExpertTrace:
         sidecar: dict[str, Any] = {}
         if isinstance(experts, Packed):
             experts, sidecar = experts
-        if experts.dtype.kind not in "iu":
-            raise TypeError(f"routed experts must be integers, not {experts.dtype}")
-        if experts.ndim != 3:
-            raise ValueError(f"routed experts have the dimensions (rows, layers, top_k), not the shape {experts.shape}")
+        check_experts(experts)
         if self._parts and experts.shape[1:] != self._parts[0].shape[1:]:
             raise ValueError(f"a turn has the layers and top_k {experts.shape[1:]}, not {self._parts[0].shape[1:]}")
         start = self._start_of(start, sidecar)
