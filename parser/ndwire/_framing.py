@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ndwire._errors import WireError, copied
-from ndwire._parser import BytesLike, Parser
+from ndwire._octets import BytesLike
+from ndwire._parser import Parser
 from ndwire._strings import end_of_line
 
 _LF: Final = ord("\n")

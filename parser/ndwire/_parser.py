@@ -23,10 +23,10 @@ from ndwire._errors import IncompleteBody, WireError, copied
 from ndwire._faults import json_fault
 from ndwire._field import Field
 from ndwire._limits import Limits
+from ndwire._octets import BytesLike, as_octets
 from ndwire._registry import registry_of
 from ndwire._scanner import Scanner
 
-BytesLike = bytes | bytearray | memoryview
 JSONLoads = Callable[[Any], Any]
 
 _DEFAULT_LIMITS: Final = Limits()
@@ -103,22 +103,19 @@ class Parser:
         return self._take(chunk, 0)
 
     def _take(self, chunk: BytesLike, searched: int) -> list[ArrayReady]:
+        octets = as_octets(chunk)
         scanner, assembler = self._working()
         try:
-            if isinstance(chunk, (bytes, bytearray)):
-                scanner.feed(chunk, searched)
+            if isinstance(octets, memoryview):
+                for start in range(0, len(octets), _VIEW_WINDOW):
+                    scanner.feed(bytes(octets[start : start + _VIEW_WINDOW]))
             else:
-                _feed_view(scanner, memoryview(chunk))
+                scanner.feed(octets, searched)
         except WireError as error:
             ready = assembler.take()
             self._fail(error, deferred=bool(ready))
             if ready:
                 return ready
-            raise
-        except TypeError:
-            if scanner.n_bytes == 0 and not isinstance(chunk, (bytes, bytearray, memoryview)):
-                raise
-            self._break()
             raise
         except BaseException:
             self._break()
@@ -179,12 +176,6 @@ class Parser:
         """Something else than the body failed, such as the caller's ``allocate``."""
         self._failure = RuntimeError("the parser was stopped by an earlier exception")
         self._scanner = self._assembler = None
-
-
-def _feed_view(scanner: Scanner, view: memoryview) -> None:
-    octets = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
-    for start in range(0, len(octets), _VIEW_WINDOW):
-        scanner.feed(bytes(octets[start : start + _VIEW_WINDOW]))
 
 
 def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Any:

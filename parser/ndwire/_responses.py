@@ -10,7 +10,7 @@ import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
-from ndwire._parser import BytesLike
+from ndwire._octets import BytesLike
 
 PREFER: Final[tuple[str, str]] = ("Prefer", "ndarray=envelope")
 """The request header, name and value, that asks a server for envelopes (RFC 7240)."""

@@ -22,7 +22,7 @@ from ndwire._errors import WireError
 from ndwire._field import Field
 from ndwire._held import Held, HeldWire, envelope, envelope_of_flat, read
 from ndwire._lists import FlatKind, append_run
-from ndwire._parser import BytesLike
+from ndwire._octets import BytesLike
 from ndwire._registry import Entry, Registry
 from ndwire._scanner import Scanner
 from ndwire._sink import BlobWire, Data

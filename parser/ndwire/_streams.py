@@ -9,7 +9,8 @@ from typing import Any, Unpack
 from ndwire import _responses
 from ndwire._field import Field
 from ndwire._framing import NDJSON, EventStream, Framing
-from ndwire._parser import BytesLike, Parser, ReadOptions
+from ndwire._octets import BytesLike
+from ndwire._parser import Parser, ReadOptions
 
 
 def load(
