@@ -131,21 +131,18 @@ class ArrayBuffer:
 
     def _reserve(self, size: int) -> None:
         """Make room for at least ``size`` bytes."""
-        bounded = self._bound >= size
-        capacity = self._bound if bounded else max(2 * size, _FIRST_CAPACITY)
-        if self._exact is not None:
-            capacity = min(capacity, self._exact)
-        self._capacity = capacity
         if self._reservation is not None:
-            self._reservation.resize(capacity, self.size)
+            self._capacity = self._growing(size)
+            self._reservation.resize(self._capacity, self.size)
             self._view = self._reservation.view
             return
-        if bounded and self._allocate is not None:
-            self._callers = allocated(self._allocate, self._name, capacity)
+        if self._bound >= size and self._allocate is not None:
+            self._capacity = self._bound
+            self._callers = allocated(self._allocate, self._name, self._bound)
             self._view = self._callers.data
         else:
             before = self._view
-            self._reservation = reserve(capacity, growing=not bounded)
+            self._reservation = self._first_reservation(size)
             self._view = self._reservation.view
             if before is not None:
                 # The caller's buffer was bounded by a content length that proves too short.
@@ -154,6 +151,22 @@ class ArrayBuffer:
                 return
         _copy(self._parts, self._view)
         self._parts = []
+
+    def _first_reservation(self, size: int) -> Reservation:
+        if self._bound >= size:
+            try:
+                self._capacity = self._bound
+                return reserve(self._bound, growing=False)
+            except MemoryError:
+                # The length that was announced is more than there is memory for; what comes may be less.
+                pass
+        self._capacity = self._growing(size)
+        return reserve(self._capacity, growing=True)
+
+    def _growing(self, size: int) -> int:
+        """Return how much to reserve for ``size`` bytes and as many that may come."""
+        capacity = max(2 * size, _FIRST_CAPACITY)
+        return capacity if self._exact is None else min(capacity, self._exact)
 
     def _in_callers_memory(self, allocate: Allocate) -> NDArray[np.uint8]:
         buffer = allocated(allocate, self._name, self.size)[: self.size]

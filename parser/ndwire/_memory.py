@@ -7,8 +7,10 @@ deprecated.) Huge pages are asked for, as NumPy does: faulting in small ones cos
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import sys
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -17,6 +19,15 @@ from numpy.typing import NDArray
 _HUGE_PAGE: Final = 2 << 20
 # glibc maps larger blocks anew each time.
 _LARGEST_OF_THE_HEAP: Final = 32 << 20
+
+
+@contextlib.contextmanager
+def _out_of_memory() -> Iterator[None]:
+    """Raise ``MemoryError`` where a mapping fails for want of memory or of addresses."""
+    try:
+        yield
+    except OSError as exc:
+        raise MemoryError(str(exc)) from exc
 
 
 class Reservation(Protocol):
@@ -43,14 +54,16 @@ class Mapping:
     __slots__ = ("_map", "view")
 
     def __init__(self, n_bytes: int) -> None:
-        self._map = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with _out_of_memory():
+            self._map = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.view = memoryview(self._map)
         self._advise(n_bytes)
 
     def resize(self, n_bytes: int, keep: int) -> None:  # noqa: ARG002 - all pages stay
         """Grow or shrink in place or move the pages."""
         self.view.release()
-        self._map.resize(n_bytes)
+        with _out_of_memory():
+            self._map.resize(n_bytes)
         self._advise(n_bytes)
         self.view = memoryview(self._map)
 
@@ -99,6 +112,9 @@ def reserve(n_bytes: int, *, growing: bool) -> Reservation:
     Args:
         n_bytes: The size.
         growing: Whether it is a guess, rather than a bound.
+
+    Raises:
+        MemoryError: There is not as much.
     """
     # What malloc hands out up to this size was often an array before, and its pages are there already.
     from_the_heap = n_bytes <= _LARGEST_OF_THE_HEAP and not growing

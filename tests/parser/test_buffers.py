@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import mmap
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from ndwire import LimitExceeded, MalformedArray
+from ndwire import LimitExceeded, MalformedArray, _buffers
 from ndwire import _memory as memory
 from ndwire._buffers import ArrayBuffer
 
@@ -65,3 +66,49 @@ def test_a_claim_caps_what_is_reserved() -> None:
     for _ in range(12):
         buffer.write(bytes(100_000))
     assert len(buffer.finish()) == 1_200_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits its addresses as Linux does")
+def test_a_length_that_there_is_no_memory_for_is_no_error_while_less_comes() -> None:
+    script = """
+import resource
+import numpy as np
+from ndwire import Field, Limits, Parser, dumps
+body = dumps({"x": np.arange(3_000_000, dtype=np.uint8)})
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+limits = Limits(array_bytes=1 << 40, total_array_bytes=1 << 40)
+parser = Parser([Field("x")], content_length=10**11, limits=limits)
+arrays = [ready.array for start in range(0, len(body), 65536) for ready in parser.feed(body[start : start + 65536])]
+assert arrays[0].sum() == np.arange(3_000_000, dtype=np.uint8).sum()
+try:
+    parser.close()
+except ValueError as error:
+    print(type(error).__name__)
+from ndwire._memory import reserve
+for growing in (False, True):
+    try:
+        reserve(1 << 40, growing=growing)
+    except MemoryError:
+        print("MemoryError")
+reservation = reserve(40 << 20, growing=True)
+try:
+    reservation.resize(1 << 40, 0)
+except MemoryError:
+    print("MemoryError")
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["IncompleteBody", *["MemoryError"] * 3], result.stderr
+
+
+def test_what_the_growing_reservation_has_no_memory_for_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def reserve(n_bytes: int, *, growing: bool) -> memory.Reservation:
+        asked.append(growing)
+        raise MemoryError
+
+    monkeypatch.setattr(_buffers, "reserve", reserve)
+    buffer = ArrayBuffer("x", 0, bound=1 << 30, limit=1 << 40, allocate=None)
+    with pytest.raises(MemoryError):
+        buffer.write(bytes(2 << 20))
+    assert asked == [False, True]
