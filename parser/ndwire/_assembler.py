@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from ndwire._base64 import Base64Decoder, decode_as_bytearray
 from ndwire._buffers import Allocate, ArrayBuffer, allocated
+from ndwire._drift import drift, escaped_values, packed_objects
 from ndwire._dtypes import BIG_ENDIAN_HOST
 from ndwire._envelope import build, check_size, parse_tail, read_tail
-from ndwire._errors import ContractError, IncompleteBody, LimitExceeded
-from ndwire._faults import json_fault
+from ndwire._errors import ContractError, IncompleteBody, LayoutDrift, LimitExceeded, MalformedArray
+from ndwire._faults import BYTE_ORDER_MARK, JSONLoads, parsed
 from ndwire._field import Field, Packed, run_check
 from ndwire._limits import Limits
 from ndwire._lists import FlatKind
@@ -29,10 +30,18 @@ from ndwire._nested import read_flat, read_list
 from ndwire._npy import NpyBuffer
 from ndwire._raw import raw_meta, raw_size
 from ndwire._registry import Entry, Meta, Registry
-from ndwire._restore import Restorer, drift, escaped_drift, hidden
+from ndwire._restore import Restorer, hidden
 from ndwire._sink import BlobWire, Data
 
 _MARK_BYTES: Final = 12
+# What a value is, by its first byte; else it is a number.
+_KINDS: Final = {
+    ord("{"): "another object",
+    ord("["): "another list",
+    ord('"'): "a string",
+    ord("t"): "a boolean",
+    ord("f"): "a boolean",
+}
 # A sidecar of these is copied for each array that has the same tail; others are parsed anew.
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _CACHED_TAIL_BYTES: Final = 512
@@ -73,7 +82,7 @@ class Assembler:
         allocate: The caller's source of memory, or None.
     """
 
-    wants_tails = True
+    passes_envelopes = False
 
     __slots__ = (
         "_allocate",
@@ -90,7 +99,7 @@ class Assembler:
         "_ready",
         "_registry",
         "_remainder",
-        "_suspects",
+        "_suspicious",
         "_text_bytes",
         "_total",
         "_values",
@@ -107,7 +116,7 @@ class Assembler:
         self._text_bytes = 0  # of the body that are kept as JSON: the remainder and the tails
         self._position = 0  # the body's offset behind all that came
         self._cuts: list[_Cut] = []
-        self._suspects: list[int] = []
+        self._suspicious = False  # whether an object under a name opened as no envelope
         self._values: list[Any] = []
         self._ready: list[ArrayReady] = []
         self._total = 0  # decoded bytes of all arrays
@@ -134,9 +143,11 @@ class Assembler:
             self._position += j - i
 
     def suspect(self) -> None:
-        marker = b'"%s":%d,' % (self._mark.encode(), len(self._suspects))
-        self._suspects.append(self._position - 1)
-        self._cut(marker, self._position, self._position)
+        self._suspicious = True
+
+    def ordinary(self, entry: Entry, first: int, offset: int) -> None:
+        kind = _KINDS.get(first, "a number")
+        raise MalformedArray(f"{entry.field.name!r} is to hold an array or null, and holds {kind}", offset=offset)
 
     def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
         self._count_array(offset)
@@ -154,7 +165,7 @@ class Assembler:
         else:
             exact = raw_size(field) if wire == "raw" else None
             self._buffer = ArrayBuffer(field.name, offset, bound=bound, limit=limit, allocate=allocate, exact=exact)
-        self._decoder = Base64Decoder(self._buffer, offset, first)
+        self._decoder = Base64Decoder(self._buffer, offset, first, name=field.name, wire=wire)
 
     def part(self, data: Data, i: int, j: int, *, last: bool) -> None:
         self._position += j - i
@@ -257,7 +268,7 @@ class Assembler:
             assert self._decoder is not None  # the scanner has called open
             self._decoder.cut()
         else:
-            parse_tail(tail, b"0", tail_offset, tail_offset + len(tail))
+            parse_tail(tail, tail_offset, tail_offset + len(tail))
         raise IncompleteBody("the body ends within an array", offset=self._position)
 
     def _count_array(self, offset: int) -> None:
@@ -274,51 +285,58 @@ class Assembler:
                 offset=self._position + n_bytes - excess if offset is None else offset,
             )
 
-    def _cut(self, replacement: bytes, begin: int, end: int) -> None:
-        self._cuts.append(_Cut(len(self._remainder), len(replacement), begin, end))
-        self._remainder += replacement
-
     def _add(self, field: Field, array: NDArray[Any], sidecar: dict[str, Any], offset: int, n_bytes: int) -> None:
         ordinal = len(self._values)
         self._total += n_bytes
         self._values.append(Packed(array, sidecar) if field.sidecar else array)
         self._ready.append(ArrayReady(field.name, ordinal, array, sidecar, offset))
-        self._cut(self._placeholder % ordinal, offset, self._position)
+        placeholder = self._placeholder % ordinal
+        self._cuts.append(_Cut(len(self._remainder), len(placeholder), offset, self._position))
+        self._remainder += placeholder
 
     # What the parser calls when the body has ended.
 
-    def document(self, json_loads: Callable[[Any], Any]) -> Any:
+    def document(self, json_loads: JSONLoads) -> Any:
         """Parse the remainder and put the arrays back.
 
         Raises:
             MalformedJSON, IncompleteBody: The remainder is not JSON, or ends early.
-            LayoutDrift: A packed array could not be cut out.
+            LayoutDrift: An array could not be cut out.
+            MalformedArray: A required field, its name spelled with escapes, holds none.
             ContractError: An array is hidden by a later member of the same name.
         """
         text = self._remainder
         self._remainder = bytearray()
-        try:
-            document = json_loads(text)
-        except ValueError as exc:
-            raise json_fault(text, exc, locate=self._locate, body_length=self._position) from exc
+        skipped = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
+        del text[:skipped]
+
+        def locate(position: int) -> int:
+            return self._locate(position + skipped)
+
+        document = parsed(text, json_loads, locate=locate, body_length=self._position)
         registry = self._registry
         restorer = Restorer(registry.names, registry.packed, self._mark, self._values)
-        whole = bool(registry.packed) and (bool(self._suspects) or registry.has_escapes(text))
-        restorer.walk(document, whole=whole)
-        faults = [*self._drifts(restorer.drifted, text), *self._hidden(restorer.hidden())]
+        escaped = registry.has_escapes(text)
+        restorer.walk(document, whole=bool(registry.packed) and (self._suspicious or escaped))
+        faults: list[ContractError] = []
+        if restorer.drifted:
+            faults += self._drifts(text, json_loads, locate)
+        if escaped:
+            faults += escaped_values(text, registry, self._limits, locate)
+        number = restorer.hidden()
+        if number is not None:
+            faults.append(hidden(self._cuts[number].begin))
         if faults:
-            raise min(faults, key=lambda fault: self._position if fault.offset is None else fault.offset)
+            raise min(faults, key=_offset)
         return document
 
-    def _drifts(self, drifted: list[int | None], text: bytearray) -> Iterator[ContractError]:
-        for number in drifted:
-            offset = escaped_drift(text, self._registry.packed, self._locate)
-            yield drift(offset if number is None else self._suspects[number])
-
-    def _hidden(self, number: int | None) -> Iterator[ContractError]:
-        if number is not None:
-            arrays = [cut for cut in self._cuts if cut.begin < cut.end]
-            yield hidden(arrays[number].begin)
+    def _drifts(self, text: bytearray, json_loads: JSONLoads, locate: Callable[[int], int]) -> Iterator[LayoutDrift]:
+        """Parse the document once more, with a marker in each object that an array could be, to know their places."""
+        marked, positions = packed_objects(text, self._registry, self._mark)
+        restorer = Restorer(self._registry.names, self._registry.packed, self._mark, self._values)
+        restorer.walk(parsed(marked, json_loads, locate=locate, body_length=self._position), whole=True)
+        for name, number, members in restorer.drifted:
+            yield drift(name, members, locate(positions[number]))
 
     def _locate(self, position: int) -> int:
         """Map an offset in the remainder to one in the body."""
@@ -328,3 +346,8 @@ class Assembler:
         cut = self._cuts[number]
         behind = position - cut.at - cut.length
         return cut.begin if behind < 0 else cut.end + behind
+
+
+def _offset(fault: ContractError) -> int:
+    assert fault.offset is not None  # faults of a document have one
+    return fault.offset

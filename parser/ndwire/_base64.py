@@ -10,7 +10,8 @@ Invariants:
   cut: a bad quad as soon as its four characters are there, a character behind padding and an illegal escape at once.
 * Small pieces wait in ``_pending`` until they are worth a call of the decoder. That delays an error, but moves
   nothing in front of it: ``finish`` and ``cut`` judge what is pending before anything else can happen.
-* The fast path hands whole pieces to pybase64. Only where that refuses, ``_careful`` looks at the text itself.
+* The fast path hands whole pieces to pybase64, and text with escapes to orjson first. Only where one of them refuses,
+  ``_careful`` looks at the text itself.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from binascii import Error as Base64Error
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
+import orjson
 import pybase64
 from numpy.typing import NDArray
 
 from ndwire._dtypes import little_endian
 from ndwire._errors import MalformedArray, MalformedJSON
+from ndwire._strings import odd_backslashes
 
 # Less text than this is not worth a call of its own.
 _COALESCE: Final = 32 << 10
@@ -36,6 +39,8 @@ _WHOLE_QUADS: Final = re.compile(rb"(?:[A-Za-z0-9+/]{4})*")
 _PADDED_QUAD: Final = re.compile(rb"[A-Za-z0-9+/](?:[AQgw]==|[A-Za-z0-9+/][AEIMQUYcgkosw048]=)")
 _ESCAPE: Final = re.compile(rb'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPE_PREFIX: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_LONGEST_PREFIX: Final = len(rb"\uABC")
+_LETTERS: Final = re.compile(rb"[A-Za-z0-9+/=]*\Z")
 _ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")
 # Stands for an escaped character that base64 does not have, so that its quad fails.
 _FOREIGN: Final = b"\xff"
@@ -89,12 +94,16 @@ class Base64Decoder:
         out: Takes the bytes.
         value_offset: The value's first byte in the body; errors of base64 carry it.
         text_offset: The first byte of the text in the body.
+        name: The field's name, for errors.
+        wire: What the string is read as, for errors.
     """
 
-    __slots__ = ("_end", "_out", "_padded", "_pending", "_value_offset")
+    __slots__ = ("_end", "_name", "_out", "_padded", "_pending", "_value_offset", "_wire")
 
-    def __init__(self, out: Output, value_offset: int, text_offset: int) -> None:
+    def __init__(self, out: Output, value_offset: int, text_offset: int, *, name: str, wire: str) -> None:
         self._out = out
+        self._name = name
+        self._wire = wire
         self._value_offset = value_offset
         self._end = text_offset  # the body's offset behind all text seen, pending or not
         self._pending = bytearray()  # text that is not decoded yet; after _careful it holds no complete quad
@@ -194,7 +203,8 @@ class Base64Decoder:
             decoded = self._fast(memoryview(text)[:whole])
         except Base64Error:
             self._pending.clear()
-            self._careful(text, last=last)
+            if not self._decode_escaped(text, last=last):
+                self._careful(text, last=last)
             return
         self._out.write(decoded)
         rest = text[whole:]
@@ -203,6 +213,26 @@ class Base64Decoder:
             # Too little for a quad, but not too little to be wrong.
             self._pending.clear()
             self._careful(rest, last=last)
+
+    def _decode_escaped(self, text: bytes, *, last: bool) -> bool:
+        """Decode ``text``, which is all that is pending, if it has escapes and no fault; else change nothing."""
+        if _BACKSLASH not in text:
+            return False
+        partial = b"" if last else _cut_escape(text)
+        try:
+            plain: bytes = orjson.loads(b'"%b"' % text[: len(text) - len(partial)]).encode("ascii")
+            whole = len(plain) if last else len(plain) - len(plain) % 4
+            rest = plain[whole:]
+            if not _LETTERS.match(rest):
+                return False
+            decoded = self._fast(memoryview(plain)[:whole])
+        except (orjson.JSONDecodeError, UnicodeEncodeError, Base64Error):
+            return False
+        self._out.write(decoded)
+        if rest and self._padded:
+            raise self._bad_character(rest)
+        self._pending = bytearray(rest + partial)
+        return True
 
     def _careful(self, text: bytes, *, last: bool) -> None:
         """Decode ``text``, which is all that is pending, and find its first fault."""
@@ -218,11 +248,10 @@ class Base64Decoder:
         if rest and (self._padded or len(rest) >= 4):
             raise self._bad_character(rest)
         if bad_escape >= 0:
-            raise MalformedJSON("an illegal escape in a string of base64", offset=self._end - len(text) + bad_escape)
+            message = f"{self._name!r} has an illegal escape in its base64"
+            raise MalformedJSON(message, offset=self._end - len(text) + bad_escape)
         if last and rest:
-            raise MalformedArray(
-                f"base64 that ends within a group of four characters: {rest!r}", offset=self._value_offset
-            )
+            raise self._malformed(f"base64 that ends within a group of four characters, {_quoted(rest)}")
         self._pending = bytearray(rest + partial)
 
     @staticmethod
@@ -252,11 +281,26 @@ class Base64Decoder:
 
     def _bad_character(self, rest: bytes) -> MalformedArray:
         if self._padded:
-            return MalformedArray("base64 goes on behind its padding", offset=self._value_offset)
+            return self._malformed("base64 that goes on behind its padding")
         quad = rest[:4]
         bad = next((quad[k : k + 1] for k in range(len(quad)) if quad[k] not in _ALPHABET), quad)
-        named = "an escaped character" if bad == _FOREIGN else repr(bad)[1:]
-        return MalformedArray(f"{named} does not belong in this place of base64", offset=self._value_offset)
+        return self._malformed(f"base64 in which {_quoted(bad)} does not belong")
+
+    def _malformed(self, what: str) -> MalformedArray:
+        return MalformedArray(f"{self._name!r}, read as {self._wire}, has {what}", offset=self._value_offset)
+
+
+def _quoted(text: bytes) -> str:
+    """Return characters of base64, in which escapes that do not belong there were replaced."""
+    return "an escaped character" if text == _FOREIGN else repr(text)[1:]
+
+
+def _cut_escape(text: bytes) -> bytes:
+    """Return the beginning of an escape that ``text`` ends with; nothing if it ends with none."""
+    prefix = _ESCAPE_PREFIX.search(text, max(len(text) - _LONGEST_PREFIX, 0))
+    if prefix is None or odd_backslashes(text, 0, prefix.start(), 0):
+        return b""
+    return prefix[0]
 
 
 def encoded_length(n_bytes: int) -> int:

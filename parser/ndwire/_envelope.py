@@ -20,7 +20,7 @@ from ndwire._base64 import decode_as_bytearray
 from ndwire._buffers import Memory
 from ndwire._dtypes import BIG_ENDIAN_HOST, dtype_name
 from ndwire._errors import MalformedArray
-from ndwire._faults import json_fault
+from ndwire._faults import parsed
 from ndwire._field import Field, Packed, check_dtype, check_shape, run_check
 from ndwire._limits import Limits
 from ndwire._registry import Meta
@@ -31,6 +31,8 @@ RESERVED: Final = frozenset(("data", "shape", "dtype"))
 OPENING: Final = b'{"data":"'
 """How a writer opens an envelope."""
 
+# A string stands for the base64: nothing that follows it can be joined to it.
+_STAND_IN: Final = b'{"data":""'
 _NO_LIMITS: Final = Limits()
 
 
@@ -49,29 +51,27 @@ def read_tail(field: Field, tail: bytes, tail_offset: int, value_offset: int, li
         MalformedArray: Shape or dtype are missing, wrong or not allowed, or there is a second ``data``.
         LimitExceeded: More dimensions than allowed.
     """
-    members = parse_tail(tail, b"0", tail_offset, tail_offset + len(tail))
+    members = parse_tail(tail, tail_offset, tail_offset + len(tail))
     # A second "data" would hide the first. Where it reads like the stand-in, another stand-in shows it.
-    if members.pop("data") != 0 or (
-        (b"data" in tail or b"\\" in tail) and orjson.loads(b'{"data":1' + tail)["data"] != 1
+    if members.pop("data") != "" or (
+        (b"data" in tail or b"\\" in tail) and orjson.loads(b'{"data":[]' + tail)["data"] != []
     ):
         raise MalformedArray(f"{field.name!r} has an envelope with two members named data", offset=value_offset)
     return read_members(field, members, value_offset, limits)
 
 
-def parse_tail(tail: bytes, data: bytes, tail_offset: int, body_length: int) -> dict[str, Any]:
-    """Parse the rest of an envelope as an object whose ``data`` is the JSON in ``data``.
+def parse_tail(tail: bytes, tail_offset: int, body_length: int) -> dict[str, Any]:
+    """Parse the rest of an envelope as an object whose ``data`` is empty.
 
     Raises:
         MalformedJSON: It is broken.
         IncompleteBody: It is cut short.
     """
-    head = b'{"data":' + data
-    text = head + tail
-    try:
-        return cast("dict[str, Any]", orjson.loads(text))
-    except orjson.JSONDecodeError as exc:
-        shift = tail_offset - len(head)
-        raise json_fault(text, exc, locate=lambda position: shift + position, body_length=body_length) from exc
+    shift = tail_offset - len(_STAND_IN)
+    members: dict[str, Any] = parsed(
+        _STAND_IN + tail, orjson.loads, locate=lambda position: shift + position, body_length=body_length
+    )
+    return members
 
 
 def read_members(field: Field, members: dict[str, Any], offset: int | None, limits: Limits) -> Meta:

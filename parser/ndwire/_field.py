@@ -47,6 +47,8 @@ class Field:
         raw_dtype: Reads strings as base64 of this dtype's little-endian bytes, in C order.
         raw_shape: The shape of those; one dimension may be -1 and follows from the number of bytes.
         sidecar: Whether the document holds ``Packed(array, sidecar)`` in the array's place.
+        required: Whether everything under the name but an array or null is a ``MalformedArray``. Otherwise what is no
+            array, such as a word or a ragged list, stays the JSON that it is. Rewriting passes it as it came.
         check: The caller's own rule. It gets the array; a ``ValueError`` that it raises makes the array malformed.
 
     Raises:
@@ -62,6 +64,7 @@ class Field:
     raw_dtype: str | None = None
     raw_shape: Sequence[int] = (-1,)
     sidecar: bool = False
+    required: bool = False
     check: Callable[[NDArray[Any]], object] | None = None
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 

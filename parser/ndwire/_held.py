@@ -194,21 +194,23 @@ def _any_dtype(field: Field) -> Field:
 
 def _read_npy(field: Field, runs: Sequence[bytes | bytearray], pause: Pause) -> NDArray[Any]:
     buffer = NpyBuffer(_any_dtype(field), 0, bound=0, limit=_LIMITS.array_bytes, limits=_LIMITS, allocate=None)
-    _decode(buffer, runs, pause)
+    _decode(buffer, runs, pause, name=field.name, wire="npy")
     return buffer.finish()
 
 
 def _read_raw(field: Field, runs: Sequence[bytes | bytearray], pause: Pause) -> NDArray[Any]:
     field = _any_dtype(field)
     buffer = ArrayBuffer(field.name, 0, bound=0, limit=_LIMITS.array_bytes, allocate=None, exact=raw_size(field))
-    _decode(buffer, runs, pause)
+    _decode(buffer, runs, pause, name=field.name, wire="raw")
     meta = raw_meta(field, buffer.size, _LIMITS, 0)
     return build(field, meta, buffer.finish(), 0)
 
 
-def _decode(buffer: ArrayBuffer | NpyBuffer, runs: Sequence[bytes | bytearray], pause: Pause) -> None:
+def _decode(
+    buffer: ArrayBuffer | NpyBuffer, runs: Sequence[bytes | bytearray], pause: Pause, *, name: str, wire: str
+) -> None:
     """Decode the text between the quotes."""
-    decoder = Base64Decoder(buffer, 0, 1)
+    decoder = Base64Decoder(buffer, 0, 1, name=name, wire=wire)
     last = len(runs) - 1
     for number, run in enumerate(runs):
         begin, end = int(number == 0), len(run) - (number == last)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+from collections.abc import MutableSequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -146,7 +147,7 @@ def flat_kind(text: bytes | bytearray, *, lines: bool) -> FlatKind | None:
     return "decimals" if rest.translate(None, _DECIMALS) == b"[]" else None
 
 
-def append_run(runs: list[bytearray | bytes], piece: bytes) -> None:
+def append_run(runs: MutableSequence[bytearray | bytes], piece: bytes) -> None:
     """Append ``piece`` to ``runs``, to the last of them where both are short."""
     if not runs or len(piece) >= _RUN:
         runs.append(piece)

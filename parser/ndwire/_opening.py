@@ -8,6 +8,8 @@ from typing import Final
 from ndwire._lists import Verdict
 
 _TOKENS: Final = (b"{", b'"data"', b":", b'"')
+_KEY: Final = 1
+_COLON: Final = 2
 
 
 class Opening:
@@ -17,7 +19,7 @@ class Opening:
         skip: Returns the index behind the white space that may stand between tokens.
 
     Attributes:
-        head: What is there of it.
+        head: The bytes of the opening that were taken and not released.
     """
 
     __slots__ = ("_matched", "_skip", "_stage", "head")
@@ -25,14 +27,25 @@ class Opening:
     def __init__(self, skip: Callable[[bytes | bytearray, int], int]) -> None:
         self.head = bytearray()
         self._skip = skip
-        self._stage = 0  # the token that is expected, and how much of it is there
-        self._matched = 0
+        self._stage = 0  # index of the token that is expected
+        self._matched = 0  # number of its bytes that were taken
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the key ``data`` is complete."""
+        return self._stage > _KEY
+
+    @property
+    def has_colon(self) -> bool:
+        """Whether the colon behind the key was taken."""
+        return self._stage > _COLON
 
     def take(self, data: bytes | bytearray, i: int, n: int) -> tuple[int, Verdict]:
-        """Take what ``data[i:n]`` holds of it.
+        """Take the bytes of ``data[i:n]`` that belong to an envelope's opening.
 
         Returns:
-            The index behind what belongs to an envelope's opening, and what is known now.
+            The index behind them; ``COMPLETE`` behind the quote that opens the base64, ``ORDINARY`` where the object
+            opens otherwise, ``OPEN`` where more bytes are needed.
         """
         while i < n:
             if self._stage and not self._matched:
@@ -54,3 +67,13 @@ class Opening:
                 if self._stage == len(_TOKENS):
                     return i, Verdict.COMPLETE
         return i, Verdict.OPEN
+
+    def release(self) -> bytes:
+        """Return the complete tokens, and the white space around them, that were not returned before.
+
+        What stays in ``head`` is the beginning of an incomplete token: bytes that may begin another one.
+        """
+        end = len(self.head) - self._matched
+        released = bytes(self.head[:end])
+        del self.head[:end]
+        return released

@@ -12,22 +12,20 @@ Rules of the state machine:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypedDict, Unpack
+from collections.abc import Iterable
+from typing import Any, Final, TypedDict
 
 import orjson
 
 from ndwire._assembler import ArrayReady, Assembler
 from ndwire._buffers import Allocate
 from ndwire._errors import IncompleteBody, WireError, copied
-from ndwire._faults import json_fault
+from ndwire._faults import BYTE_ORDER_MARK, JSONLoads, parsed
 from ndwire._field import Field
 from ndwire._limits import Limits
 from ndwire._octets import BytesLike, as_octets
 from ndwire._registry import registry_of
 from ndwire._scanner import Scanner
-
-JSONLoads = Callable[[Any], Any]
 
 _DEFAULT_LIMITS: Final = Limits()
 # Other views than bytes and bytearray are copied, so much at a time.
@@ -55,7 +53,7 @@ class Parser:
             beginning of that buffer.
         limits: What the body may hold.
         json_loads: Parses what remains of the JSON: text in, plain dicts, lists and scalars out, ``ValueError`` for
-            text that it refuses.
+            text that it refuses. ``json.loads`` reads what orjson does not: NaN, Infinity, and lone surrogates.
 
     Raises:
         ValueError: Two fields of the same name, or a negative content length.
@@ -178,13 +176,22 @@ class Parser:
         self._scanner = self._assembler = None
 
 
-def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Any:
+def loads(
+    body: BytesLike,
+    fields: Iterable[Field],
+    *,
+    allocate: Allocate | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    json_loads: JSONLoads = orjson.loads,
+) -> Any:
     """Read a complete body.
 
     Args:
-        body: The bytes of a JSON document.
+        body: The bytes of a JSON document. A byte order mark before it is skipped.
         fields: The registered fields.
-        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``.
+        allocate: As for ``Parser``.
+        limits: As for ``Parser``.
+        json_loads: As for ``Parser``.
 
     Returns:
         The document, with arrays where the registered names hold them.
@@ -193,22 +200,20 @@ def loads(body: BytesLike, fields: Iterable[Field], **options: Unpack[ReadOption
         WireError: The body is broken.
         TypeError: ``body`` is not bytes-like.
     """
+    octets = as_octets(body, "a body")
     registry = registry_of(fields)
-    first = registry.token.search(body) if isinstance(body, (bytes, bytearray)) else None
-    if (
-        first is None
-        and isinstance(body, (bytes, bytearray))
-        and (not registry.packed or not registry.has_escapes(body))
-        and len(body) <= options.get("limits", _DEFAULT_LIMITS).remainder_bytes
-    ):
-        try:
-            return options["json_loads"](body) if "json_loads" in options else orjson.loads(body)
-        except ValueError as exc:
-            raise json_fault(body, exc, locate=int, body_length=len(body)) from exc
-    parser = Parser(registry.fields, content_length=_n_bytes(body), **options)
-    parser._take(body, first.start() if first is not None else 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its own module
+    first = None
+    if not isinstance(octets, memoryview):
+        first = registry.token.search(octets)
+        if (
+            first is None
+            and not registry.has_escapes(octets)
+            and not octets.startswith(BYTE_ORDER_MARK)
+            and len(octets) <= limits.remainder_bytes
+        ):
+            return parsed(octets, json_loads, locate=int, body_length=len(octets))
+    parser = Parser(
+        registry.fields, content_length=len(octets), allocate=allocate, limits=limits, json_loads=json_loads
+    )
+    parser._take(octets, first.start() if first is not None else 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its own module
     return parser.close()
-
-
-def _n_bytes(body: BytesLike) -> int:
-    return len(body) if isinstance(body, (bytes, bytearray)) else memoryview(body).nbytes

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+import orjson
+
 from ndwire._dtypes import DType
 from ndwire._field import Field
 from ndwire._strings import skip_space, skip_space_in_line
@@ -15,6 +17,8 @@ _SPACE: Final = rb"[ \t\n\r]*+"
 _SPACE_IN_LINE: Final = rb"[ \t]*+"
 
 _CACHED_TAILS: Final = 128
+# What a value may begin with that is not null; the last two are those of NaN and Infinity.
+_NOT_NULL: Final = b'{"[tf-0123456789NI'
 # So short a text is searched for each of so few names faster than for all of them at once.
 _SHORT: Final = 4 << 10
 _FEW: Final = 4
@@ -35,7 +39,7 @@ class Meta:
 class Entry:
     """One field of a registry, with the tails of its envelopes that are known to be good."""
 
-    __slots__ = ("field", "openers", "reads_envelopes", "reads_lists", "reads_npy", "reads_raw", "tails")
+    __slots__ = ("field", "openers", "reads_envelopes", "reads_lists", "reads_npy", "reads_raw", "required", "tails")
 
     def __init__(self, field: Field, *, any_envelope: bool) -> None:
         self.field = field
@@ -45,6 +49,9 @@ class Entry:
         self.reads_lists = "nested" in field.wires
         # The first bytes of the values that need a closer look.
         self.openers = b"{" * self.reads_envelopes + b'"' * (self.reads_npy or self.reads_raw) + b"[" * self.reads_lists
+        self.required = field.required
+        if self.required:
+            self.openers = _NOT_NULL
         self.tails: dict[bytes, Meta] = {}
 
     def remember(self, tail: bytes, meta: Meta) -> None:
@@ -55,10 +62,11 @@ class Entry:
 
 
 def _spellings(name: str) -> set[bytes]:
-    """Return the forms of a key that are looked for: UTF-8, and as Python's json escapes it."""
+    r"""Return the forms of a key that are looked for: UTF-8, Python's escapes, and both as PHP writes ``\/``."""
     escaped = name.encode("utf-16-be", "surrogatepass")
     units = (int.from_bytes(escaped[k : k + 2], "big") for k in range(0, len(escaped), 2))
-    return {name.encode(), b"".join(bytes((unit,)) if unit < 0x80 else b"\\u%04x" % unit for unit in units)}
+    plain = {name.encode(), b"".join(bytes((unit,)) if unit < 0x80 else b"\\u%04x" % unit for unit in units)}
+    return plain | {spelling.replace(b"/", rb"\/") for spelling in plain}
 
 
 class Registry:
@@ -80,6 +88,8 @@ class Registry:
         prefixes: The proper prefixes of ``"name"``, for text that ends within one.
         longest: The length of the longest ``"name"``.
         escapes: Finds an escape that could spell a character of a name.
+        value: Finds a key and the colon behind it, in valid JSON: one that is looked for, or any that has an escape.
+            Group 1 is its spelling; the value begins where the match ends.
         packed: The names whose fields read envelopes.
         lines: As above.
         skip_space: Returns the index behind the white space that may stand between tokens.
@@ -98,6 +108,7 @@ class Registry:
         "skip_space",
         "token",
         "tokens",
+        "value",
     )
 
     def __init__(self, fields: Iterable[Field], *, any_envelope: bool = False, lines: bool = False) -> None:
@@ -128,12 +139,29 @@ class Registry:
         if any("/" in name for name in self.names):
             escapes += rb"|\\/"
         self.escapes = re.compile(escapes)
+        self.value = re.compile(
+            # An opening quote has no backslash before it, and one that closes a string is followed by none before the
+            # next quote: so a match may be looked for from anywhere. Nothing in it can be taken in two ways.
+            rb'(?<!\\)"(' + names + rb'|(?:[^"\\]*+\\.)++[^"\\]*+)"' + space + rb":" + space,
+            re.DOTALL,
+        )
         self.packed = frozenset(field.name for field in self.fields if "envelope" in field.wires)
 
     def has_escapes(self, text: bytes | bytearray) -> bool:
         """Return whether ``text`` has an escape that could spell a character of a name."""
         first = text.find(b"\\")
         return first >= 0 and self.escapes.search(text, first) is not None
+
+    def entry_of(self, spelling: bytes) -> Entry | None:
+        """Return the entry of the name that is spelled so in JSON text, with any escapes; None if it is no name."""
+        entry = self.entries.get(spelling)
+        if entry is None and b"\\" in spelling:
+            try:
+                entry = self.entries.get(orjson.loads(b'"%b"' % spelling).encode())
+            except orjson.JSONDecodeError:
+                # Half of a surrogate pair, which some JSON parsers read, and no name has.
+                return None
+        return entry
 
     def may_occur(self, data: bytes | bytearray, i: int, n: int) -> bool:
         """Return False only if no ``"name"`` stands in ``data[i:n]``, and that was quick to find out."""

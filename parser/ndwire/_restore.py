@@ -4,24 +4,32 @@ Each array was replaced by a placeholder: a string that no document can forge, s
 parser. Placeholders are values of registered names and nothing else, so the walk looks at those values only. It goes
 breadth first, skips lists of scalars without a Python loop, and stops at the last placeholder.
 
-Objects under a registered name that opened otherwise than an envelope carry a marker, a member that no document can
-forge either: if such an object holds ``data``, ``shape`` and ``dtype`` all the same, it is an array that could not be
-cut out, and the marker tells where it stands.
+An object under a registered name that holds ``data``, ``shape`` and ``dtype`` in the parsed document is an array that
+could not be cut out.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any, Final, cast
-
-import orjson
+from typing import Any, Final, NamedTuple, cast
 
 from ndwire._envelope import RESERVED
-from ndwire._errors import ContractError, LayoutDrift
+from ndwire._errors import ContractError
 
 _CONTAINERS: Final = frozenset((dict, list))
-_KEY: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t\n\r]*:[ \t\n\r]*(?=\{)', re.DOTALL)
+
+
+class Drifted(NamedTuple):
+    """An array that could not be cut out.
+
+    Attributes:
+        name: The name that it stands under.
+        number: The value of the object's member ``mark``; -1 where there is none.
+        members: The object's other members.
+    """
+
+    name: str
+    number: int
+    members: dict[str, Any]
 
 
 class Restorer:
@@ -30,8 +38,11 @@ class Restorer:
     Args:
         names: The registered names.
         packed: Those of them whose fields read envelopes.
-        mark: The random text that placeholders begin with.
+        mark: The random text that placeholders begin with, and the key of a marker.
         values: What stands behind each placeholder, by its number.
+
+    Attributes:
+        drifted: The arrays that could not be cut out, where they were looked for.
     """
 
     __slots__ = ("_left", "_mark", "_names", "_packed", "_seen", "_values", "drifted")
@@ -43,7 +54,7 @@ class Restorer:
         self._values = values
         self._left = len(values)
         self._seen = bytearray(len(values))
-        self.drifted: list[int | None] = []  # markers of arrays that could not be cut; None for an escaped name
+        self.drifted: list[Drifted] = []
 
     def walk(self, document: Any, *, whole: bool) -> None:
         """Replace the placeholders in ``document``, in place.
@@ -80,31 +91,14 @@ class Restorer:
                     self._seen[number] = 1
                     self._left -= 1
             elif whole and type(value) is dict and name in self._packed:
-                suspect = cast("dict[str, Any]", value).pop(mark, None)
-                if RESERVED.issubset(cast("dict[str, Any]", value)):
-                    self.drifted.append(suspect)
+                members = cast("dict[str, Any]", value)
+                number = members.pop(mark, -1)
+                if RESERVED.issubset(members):
+                    self.drifted.append(Drifted(name, number, members))
 
     def hidden(self) -> int | None:
         """Return the number of the first array that the document does not hold, or None."""
         return self._seen.index(0) if self._left else None
-
-
-def escaped_drift(text: bytes | bytearray, names: frozenset[str], locate: Callable[[int], int]) -> int | None:
-    """Return the body's offset of the first array that stands under an escaped spelling of a name.
-
-    Slow, and only for the message of an error.
-    """
-    for match in _KEY.finditer(text):
-        if b"\\" in match[1] and orjson.loads(b'"' + match[1] + b'"') in names:
-            return locate(match.end())
-    return None
-
-
-def drift(offset: int | None) -> LayoutDrift:
-    """Return the error for a packed array that could not be cut out."""
-    return LayoutDrift(
-        "a packed array that does not open with a string under data, or stands under an escaped name", offset=offset
-    )
 
 
 def hidden(offset: int) -> ContractError:

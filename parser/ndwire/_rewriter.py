@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Iterable
 from typing import Final, Literal
@@ -22,7 +23,7 @@ from ndwire._errors import WireError
 from ndwire._field import Field
 from ndwire._held import Held, HeldWire, envelope, envelope_of_flat, read
 from ndwire._lists import FlatKind, append_run
-from ndwire._octets import BytesLike
+from ndwire._octets import BytesLike, as_octets
 from ndwire._registry import Entry, Registry
 from ndwire._scanner import Scanner
 from ndwire._sink import BlobWire, Data
@@ -93,7 +94,18 @@ class Rewriter:
         TypeError: Something in ``fields`` is no ``Field``.
     """
 
-    __slots__ = ("_fed", "_max_hold_bytes", "_passing", "_registry", "_runs", "_scanner", "_sink", "fault", "fields")
+    __slots__ = (
+        "_fed",
+        "_max_hold_bytes",
+        "_n_kept",
+        "_passing",
+        "_registry",
+        "_runs",
+        "_scanner",
+        "_sink",
+        "fault",
+        "fields",
+    )
 
     def __init__(
         self,
@@ -113,7 +125,8 @@ class Rewriter:
         self._registry = _registry(fields, lines=framing != "document")
         self._scanner: Scanner | None = None  # most texts need none
         self._fed = 0  # to the scanner
-        self._runs: list[Data] = []  # what has come in and not gone out
+        self._runs: collections.deque[Data] = collections.deque()  # what has come in and not gone out
+        self._n_kept = 0  # the bytes in them
         self._passing = False
 
     @property
@@ -131,7 +144,7 @@ class Rewriter:
             What goes out, in order: text, and long values that are still to be rendered. All of what ``data`` and what
             was held before became, but for what is held now.
         """
-        octets = data if type(data) is bytes else bytes(data)
+        octets = data if type(data) is bytes else bytes(as_octets(data))
         if self._passing:
             return [octets] if octets else []
         try:
@@ -163,21 +176,24 @@ class Rewriter:
         """Keep the bytes that have not gone out, ``data`` among them."""
         held = self._fed + len(data) - self._sink.position
         if held <= len(data):
-            self._runs = [data[len(data) - held :]] if held else []
+            self._runs = collections.deque((data[len(data) - held :],) if held else ())
+            self._n_kept = held
             return
-        excess = sum(map(len, self._runs)) + len(data) - held
-        while excess:
-            taken = min(excess, len(self._runs[0]))
-            self._runs[:1] = [self._runs[0][taken:]] if taken < len(self._runs[0]) else []
-            excess -= taken
+        while (excess := self._n_kept + len(data) - held) > 0:
+            first = self._runs.popleft()
+            if excess < len(first):
+                self._runs.appendleft(first[excess:])
+            self._n_kept -= min(excess, len(first))
         # Last, and all or nothing: a fault on the way leaves what is true without data.
         append_run(self._runs, data)
+        self._n_kept += len(data)
 
     def _unsent(self, data: bytes) -> list[bytes]:
         """Return all that has come in, ``data`` last, and has not gone out."""
         runs = [*self._runs, data]
-        gone = self._sink.position - (self._fed - sum(map(len, self._runs)))
-        self._runs = []
+        gone = self._sink.position - (self._fed - self._n_kept)
+        self._runs.clear()
+        self._n_kept = 0
         out: list[bytes] = []
         for run in runs:
             taken = min(gone, len(run))
@@ -190,7 +206,7 @@ class Rewriter:
 class _Rewriting:
     """The sink: what goes out."""
 
-    wants_tails = False
+    passes_envelopes = True
 
     __slots__ = (
         "_entry",
@@ -252,6 +268,9 @@ class _Rewriting:
             self.position += j - i
 
     def suspect(self) -> None:
+        pass
+
+    def ordinary(self, entry: Entry, first: int, offset: int) -> None:
         pass
 
     def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:

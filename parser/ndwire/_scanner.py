@@ -19,10 +19,10 @@ States and transitions::
 Invariants:
 
 * What is passed to the sink depends on the bytes alone: a different cut only splits ``text`` and ``part`` differently.
-* Held back are, in TEXT, a proper prefix of some ``"name"`` that the piece ends with (``_held``); in OPENING and STRING
-  the bytes from the value's first on; in LIST its text; in TAIL the bytes behind the base64, unless the
-  sink wants them as text. Nothing held is joined to a whole next piece, and nothing is searched twice but the few bytes
-  of an opening that turns out to be none.
+* Held back are, in TEXT, a proper prefix of some ``"name"`` that the piece ends with (``_held``); in STRING the bytes
+  from the value's first on; in OPENING the same, or only an incomplete token where the sink passes envelopes; in LIST
+  its text; in TAIL the bytes behind the base64, unless the sink passes envelopes. Nothing held is joined to a whole
+  next piece, and nothing is searched twice but the few bytes of an incomplete token.
 * White space between tokens may be of any length and is consumed where it stands.
 * In a registry of ``lines`` a CR or LF ends every value and every gap between tokens: none goes on in the next line.
 * The scanner knows its sink; the sink does not know the scanner.
@@ -48,10 +48,8 @@ _QUOTE: Final = ord('"')
 _COLON: Final = ord(":")
 _BACKSLASH: Final = ord("\\")
 _BRACE: Final = ord("{")
+_BRACKET: Final = ord("[")
 _NPY_STRING: Final = b'"' + MAGIC_BASE64
-
-# An envelope's opening that is mostly white space.
-_LONG_OPENING: Final = 64 << 10
 
 
 class State(enum.Enum):
@@ -73,7 +71,7 @@ class Scanner:
     Args:
         registry: The names.
         sink: The consumer.
-        tail_bytes: The most bytes that a tail may have.
+        tail_bytes: The most bytes that an envelope may have before its base64, and behind it.
         list_bytes: The most bytes that the text of a list may have.
     """
 
@@ -154,14 +152,12 @@ class Scanner:
             self._sink.text(held, 0, len(held))
 
     def let_go(self) -> None:
-        """Hold no more of the value that is held: it goes out as ordinary text, and is not looked at again."""
+        """Hold no more of a list: it goes out as ordinary text, and is not looked at again."""
         text = self._list
         if text is not None:
             self._list = None
             self._state = State.TEXT
             self._let_go(text)
-        elif self._opening is not None and len(self._opening.head) > _LONG_OPENING:
-            self._no_envelope(self._opening, b"", 0)
 
     def _scan(self, data: Data, i: int = 0) -> None:
         n = len(data)
@@ -203,6 +199,7 @@ class Scanner:
             i = match.end()
             if opening >= 0 and entry.reads_envelopes:
                 sink.text(data, passed, opening)
+                self._check_opening(i - opening, self._base + opening)
                 quote = data.find(b'"', i, i + WINDOW)
                 end = data.find(b"}", quote, quote + TAIL_WINDOW) + 1 if quote >= 0 else 0
                 if end and sink.whole(entry, data, opening, i, quote, end):
@@ -217,7 +214,10 @@ class Scanner:
                 kind = flat_kind(data[i:end], lines=self._lines) if end else None
                 if kind is not None:
                     sink.text(data, passed, i)
-                    passed = end if sink.flat(entry, bytes(data[i:end]), kind, self._base + i) else i
+                    passed = end
+                    if not sink.flat(entry, bytes(data[i:end]), kind, self._base + i):
+                        passed = i
+                        self._is_ordinary(entry, _BRACKET, self._base + i)
                     i = end
                     continue
             self._entry = entry
@@ -226,6 +226,7 @@ class Scanner:
                 i = match.end(1) + 1
             elif opening >= 0:
                 # An envelope's opening, for a field that reads none: text, and what is behind the brace is searched.
+                self._is_ordinary(entry, _BRACE, self._base + opening)
                 i = opening + 1
                 continue
             elif i < n and data[i] not in entry.openers:
@@ -282,14 +283,16 @@ class Scanner:
         if first in entry.openers:
             self._offset = self._base + j
             self._head.clear()
-            if first == _BRACE:
+            if first == _BRACE and entry.reads_envelopes:
                 self._state = State.OPENING
                 self._opening = Opening(self._skip_space)
-            elif first == _QUOTE:
+            elif first == _QUOTE and (entry.reads_npy or entry.reads_raw):
                 self._state = State.STRING
-            else:
+            elif first == _BRACKET and entry.reads_lists:
                 self._state = State.LIST
                 self._list = ListText(lines=self._lines)
+            else:
+                self._is_ordinary(entry, first, self._offset)
         return j
 
     def _string(self, data: Data, i: int, n: int) -> int:
@@ -306,7 +309,8 @@ class Scanner:
                     self._sink.part(_NPY_STRING, 1, len(_NPY_STRING), last=False)
                 return i + len(want)
         if not entry.reads_raw:
-            self._give_up(bytes(head))
+            self._is_ordinary(entry, _QUOTE, self._offset)
+            self._search(bytes(head), self._offset)
             return i
         # Every string but an npy one is raw.
         self._open("raw", entry, b'"', self._offset)
@@ -327,10 +331,10 @@ class Scanner:
             return i
         self._list = None
         self._state = State.TEXT
-        if verdict is Verdict.ORDINARY:
-            self._let_go(text)
-            return i
-        if not self._sink.numbers(entry, text.runs, None if text.flat else text.skeletons, self._offset):
+        if verdict is Verdict.ORDINARY or not self._sink.numbers(
+            entry, text.runs, None if text.flat else text.skeletons, self._offset
+        ):
+            self._is_ordinary(entry, _BRACKET, self._offset)
             self._let_go(text)
         return i
 
@@ -349,29 +353,52 @@ class Scanner:
         opening = self._opening
         assert opening is not None  # made when the object began
         i, verdict = opening.take(data, i, n)
+        self._check_opening(len(opening.head), self._offset)
         if verdict is Verdict.COMPLETE:
             self._opening = None
             self._open("envelope", self._entry, bytes(opening.head), self._offset)
         elif verdict is Verdict.ORDINARY:
+            self._opening = None
             self._no_envelope(opening, data, i)
+        elif self._sink.passes_envelopes:
+            # Whatever the object proves to be, these bytes go out as they came.
+            self._release(opening)
         return i
 
-    def _no_envelope(self, opening: Opening, data: Data, i: int) -> None:
-        """The object opens otherwise: its brace goes out as text, and what was held behind it is searched."""
-        self._opening = None
-        rest = bytes(opening.head[1:])
-        self._sink.text(b"{", 0, 1)
-        if (rest.lstrip(b" \t\n\r") or data[i : i + 1])[:1] == b'"':
-            self._sink.suspect()
-        self._offset += 1
-        self._give_up(rest)
+    def _release(self, opening: Opening) -> None:
+        released = opening.release()
+        self._sink.text(released, 0, len(released))
 
-    def _give_up(self, held: bytes) -> None:
-        """What was held from ``_offset`` on is plain text, and is searched as such."""
+    def _check_opening(self, n_bytes: int, offset: int) -> None:
+        if n_bytes > self._tail_bytes:
+            raise LimitExceeded(f"an envelope opens with more than {self._tail_bytes} bytes", offset=offset)
+
+    def _no_envelope(self, opening: Opening, data: Data, i: int) -> None:
+        """The object opens otherwise: it is text, in which the key ``data`` may be a registered name itself."""
+        entry = self._entry
+        assert entry is not None  # a value always stands under a name
+        self._is_ordinary(entry, _BRACE, self._offset)
+        self._release(opening)
+        if opening.has_key or opening.head or data[i : i + 1] == b'"':
+            self._sink.suspect()
+        self._state = State.TEXT
+        self._entry = self._registry.entries.get(b"data")
+        if opening.has_key and self._entry is not None:
+            self._state = State.BEFORE_VALUE if opening.has_colon else State.AFTER_NAME
+        elif opening.head:
+            self._search(bytes(opening.head), self._base + i - len(opening.head))
+
+    def _is_ordinary(self, entry: Entry, first: int, offset: int) -> None:
+        """The value that begins with ``first`` at ``offset`` is no array."""
+        if entry.required:
+            self._sink.ordinary(entry, first, offset)
+
+    def _search(self, held: bytes, offset: int) -> None:
+        """What was held from ``offset`` on is plain text, and is searched as such."""
         self._head.clear()
         self._state = State.TEXT
         base, previous = self._base, self._previous
-        self._base, self._previous = self._offset, 0
+        self._base, self._previous = offset, 0
         self._scan(held)
         self._base, self._previous = base, previous
 
@@ -414,7 +441,7 @@ class Scanner:
         if done:
             self._state = State.TEXT
             self._tail = None
-        if not self._sink.wants_tails:
+        if self._sink.passes_envelopes:
             self._sink.text(data, i, j)
         else:
             tail.text += data[i:j]

@@ -15,19 +15,32 @@ BlobWire = Literal["envelope", "npy", "raw"]
 class Sink(Protocol):
     """What the scanner pushes into."""
 
-    wants_tails: bool
-    """Whether the members behind an envelope's base64 go to ``end``; else they are passed as text."""
+    passes_envelopes: bool
+    """Whether an envelope's opening and the members behind its base64 come as text, as soon as they are there.
+
+    Else they go to ``open`` and to ``end``.
+    """
 
     def text(self, data: Data, i: int, j: int) -> None:
         """``data[i:j]`` is ordinary JSON text."""
         ...
 
     def suspect(self) -> None:
-        """The object whose brace has just gone out as text stands under a name, but opens as no envelope."""
+        """An object with members stands under a name, but does not open as an envelope; it comes as text."""
+        ...
+
+    def ordinary(self, entry: Entry, first: int, offset: int) -> None:
+        """A required field holds something else than an array or null at ``offset``. It comes as text if this returns.
+
+        ``first`` is the byte that the value begins with.
+        """
         ...
 
     def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
-        """A value with base64 begins at ``offset``. ``head`` goes up to the quote before the base64."""
+        """A value with base64 begins at ``offset``. ``head`` ends with the quote before the base64.
+
+        It is all of the opening, or what has not come as text of it.
+        """
         ...
 
     def part(self, data: Data, i: int, j: int, *, last: bool) -> None:

@@ -19,7 +19,7 @@ ESCAPED = {ord("/"): rb"\/", ord("+"): rb"\u002B", ord("="): rb"\u003d", ord("A"
 
 def decode(pieces: list[bytes], *, limit: int = 1 << 40, finish: bool = True) -> bytes | tuple[Any, ...]:
     buffer = ArrayBuffer("x", 7, bound=0, limit=limit, allocate=None)
-    decoder = Base64Decoder(buffer, 7, 17)
+    decoder = Base64Decoder(buffer, 7, 17, name="x", wire="raw")
     try:
         for piece in pieces[:-1]:
             decoder.feed(piece, 0, len(piece))
@@ -73,7 +73,11 @@ def test_padding_at_the_end_of_a_long_piece(more: bytes) -> None:
     text = b"AAAA" * 10_000 + b"AA=="
     assert len(decode([text])) == 30_001
     for pieces in ([text, more], [text, b"", more, b""], [text + more], [text[:-2], text[-2:] + more]):
-        assert decode(pieces) == (MalformedArray, 7, "base64 goes on behind its padding (byte 7 of the body)")
+        assert decode(pieces) == (
+            MalformedArray,
+            7,
+            "'x', read as raw, has base64 that goes on behind its padding (byte 7 of the body)",
+        )
 
 
 @pytest.mark.parametrize(
@@ -123,3 +127,35 @@ def test_pieces_are_the_encoding_of_the_whole(dtype: str, shape: list[int], piec
     pieces = list(encode_pieces(array, piece_bytes))
     assert b"".join(pieces) == base64.b64encode(little)
     assert sum(map(len, pieces)) == encoded_length(array.nbytes)
+
+
+@pytest.mark.parametrize("escape", [rb"\/", rb"\u002f", rb"\u002F"])
+def test_long_text_with_many_escapes(escape: bytes) -> None:
+    data = bytes(range(256)) * 1200
+    text = base64.b64encode(data).replace(b"/", escape).replace(b"Q", rb"\u0051")
+    for step in (len(text), 40_000, 4099, 17):
+        assert decode([text[k : k + step] for k in range(0, len(text), step)]) == data
+    for bad, reason in ((b"\\\\u002f", "an escaped character"), (b'\\"', "an escaped character"), (b"!", "'!'")):
+        at = text.index(b"\\", 150_000)
+        broken = text[:at] + bad + text[at:]
+        steps = (len(broken), 40_000, 17)
+        results = [decode([broken[k : k + step] for k in range(0, len(broken), step)]) for step in steps]
+        assert results[0] == results[1] == results[2]
+        assert isinstance(results[0], tuple)
+        assert results[0][0] is MalformedArray
+        assert reason in results[0][2]
+    illegal = text[:150_003] + rb"\x41" + text[150_003:]
+    for step in (len(illegal), 40_000, 17):
+        error = decode([illegal[k : k + step] for k in range(0, len(illegal), step)])
+        assert error[:2] == (MalformedJSON, 17 + illegal.index(rb"\x"))
+
+
+@pytest.mark.parametrize(
+    "last", [b"\\", b"\\u", b"\\u00", b"\\u004", b"\\\\", b"\\\\\\", b"\\\\\\u0", b"\\/\\", b"\\u0041\\u00"]
+)
+def test_a_piece_that_ends_within_an_escape(last: bytes) -> None:
+    text = b"AAAA" * 10_000 + last
+    results = [decode([text[:cut], text[cut:]], finish=False) for cut in (0, 7, 40_000, 40_001, len(text))]
+    assert all(result == results[0] for result in results)
+    # What is behind the last complete group may still be completed, or not; nobody knows.
+    assert results[0] == bytes(30_000)

@@ -5,6 +5,7 @@ import collections
 import gc
 import json
 import mmap
+import tracemalloc
 import weakref
 from typing import Any
 
@@ -24,12 +25,14 @@ from ndwire import (
     MalformedJSON,
     Packed,
     Parser,
+    Rewriter,
     dumps,
     loads,
 )
 from support.chunking import lawful, plain
 
 X = Field("x")
+ARRAY = b'{"data":"AAEC","shape":[3],"dtype":"uint8"}'
 ONE = b'{"x":{"data":"AAEC","shape":[3],"dtype":"uint8"}}'
 
 
@@ -107,8 +110,16 @@ def test_what_is_not_bytes_like_is_refused_and_forgotten(chunk: Any) -> None:
         parser.feed(chunk)
     parser.feed(ONE)
     assert parser.close()["x"].tolist() == [0, 1, 2]
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"text\.encode\(\)" if isinstance(chunk, str) else type(chunk).__name__):
         loads(chunk, [X])
+    with pytest.raises(TypeError, match=type(chunk).__name__):
+        Rewriter([Field("x", dtypes=("uint8",))]).feed(chunk)
+
+
+@pytest.mark.parametrize("body", [b"{}", ONE, b"\xef\xbb\xbf{}"])
+def test_an_option_that_there_is_not(body: bytes) -> None:
+    with pytest.raises(TypeError, match="limitz"):
+        loads(body, [X], limitz=3)  # type: ignore[call-arg]  # that is the point
 
 
 def test_a_negative_content_length() -> None:
@@ -363,9 +374,75 @@ class TestDrift:
         result = lawful(body.replace(b"D", drifted), [X])
         assert (result.error, result.offset) == (LayoutDrift, body.index(b"D"))
 
-    def test_an_envelope_under_an_escaped_name(self) -> None:
-        result = lawful(b'{"\\u0078":{"data":"AAEC","shape":[3],"dtype":"uint8"}}', [X])
-        assert (result.error, result.offset) == (LayoutDrift, 10)
+    @pytest.mark.parametrize(
+        ("name", "key"),
+        [
+            ("x", rb"\u0078"),
+            ("a/b", rb"a\u002fb"),
+            ("a/b/c", rb"a\/b/c"),
+            ("ä", rb"\u00E4"),
+            ("\U0001f600", rb"\uD83D\ude00"),
+            ("x_y", rb"x\u005fy"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        "value",
+        [
+            b'{"data":"AAEC","shape":[3],"dtype":"uint8"}',
+            b'{"dtype":"uint8","shape":[3],"data":"AAEC"}',
+            b"[1,2.5]",
+            b"[[1,2], [3,4]]",
+            b"[]",
+            b'"AAEC"',
+            b'"k05VTVBZ"',
+        ],
+    )
+    def test_an_array_under_an_escaped_name(self, name: str, key: bytes, value: bytes) -> None:
+        fields = [Field(name, raw_dtype="uint8")]
+        for space in (b"", b" ", b"\n" * 5):
+            before = b'["' + key + b'", {"q\\"":[{"k": "' + key + b'\\" :[1]"}],"' + key + b'"' + space + b":" + space
+            result = lawful(before + value + b"}]", fields)
+            assert (result.error, result.offset) == (LayoutDrift, len(before))
+            assert repr(name) in result.message
+
+    def test_a_solidus_may_be_escaped_as_php_does(self) -> None:
+        for key in (rb"a\/\u00e4\/c", "a\\/ä\\/c".encode(), "a/ä/c".encode(), rb"a/\u00e4/c"):
+            body = b'{"' + key + b'":[1,2],"' + key + b'":null}'
+            assert lawful(body, [Field("a/ä/c")]).offset == len(key) + 4
+            result = lawful(b'[{"' + key + b'":[1,2]}]', [Field("a/ä/c", dtypes=("int8",))])
+            array = {"$ndarray": {"dtype": "int8", "shape": [2], "hex": "0102"}}
+            assert result.document == [{"a/ä/c": array}]
+
+    def test_a_list_under_an_escaped_name_counts_as_its_field_reads_it(self) -> None:
+        for field in (Field("x", dtypes=("uint8",)), Field("x", ndim=2)):
+            assert lawful(b'[{"\\u0078":[300]}]', [field]).error is LayoutDrift
+        assert lawful(b'{"\\u0078":[1],"y":[1]}', [Field("x", wires=("envelope", "npy"))]).error is None
+        assert lawful(b'{"\\u0078":"AAEC"}', [Field("x")]).error is None
+
+    def test_lone_surrogates_that_another_parser_reads_are_no_name(self) -> None:
+        body = rb'{"\ud800":[1],"\u0078":"AA"}'
+        assert lawful(body, [X], json_loads=json.loads).document == {"\ud800": [1], "x": "AA"}
+
+    def test_the_drifted_one_of_many_objects(self) -> None:
+        body = rb'[{"\u0078":{"k":1}},{"\u0078":{"data":1,"shape":1,"dtype":1}}]'
+        result = lawful(body, [X])
+        assert (result.error, result.offset) == (LayoutDrift, 30)
+        plain = b'[{"x":{"k":{"x":{}}}},"x",{"y":"\\"x\\":{"},{"x": {"data":1,"shape":1,"dtype":1}},{"x":{"k":2}}]'
+        result = lawful(plain, [X])
+        assert (result.error, result.offset) == (LayoutDrift, plain.index(b'{"data'))
+
+    @pytest.mark.parametrize(
+        ("value", "why"),
+        [
+            (b'{"shape":1,"dtype":1,"data":1}', "it opens with 'shape'"),
+            (b'{"data":1,"shape":1,"dtype":1}', "data holds a int"),
+            (b'{"d\\u0061ta":"AAEC","shape":[3],"dtype":"uint8"}', "is spelled with escapes"),
+        ],
+    )
+    def test_the_message_says_whose_it_is_and_what_stood_there(self, value: bytes, why: str) -> None:
+        message = lawful(b'{"x":' + value + b"}", [X]).message
+        assert "'x'" in message
+        assert why in message
 
     @pytest.mark.parametrize(
         "body",
@@ -377,8 +454,9 @@ class TestDrift:
             b'{"x":{"a":{"x":{"b":{}}}}}',
             b'{"x":{"data" : 1}}',
             b'{"x":{"data"\n:["x"]}}',
-            b'{"\\u0078":[1],"y\\u0078":{"shape":1,"dtype":2,"data":3}}',
-            b'{"\\u0078":"D"}',
+            b'{"\\u0078":[1,"x"],"y\\u0078":{"shape":1,"dtype":2,"data":3}}',
+            b'{"\\u0078":"D","\\u0078\\u0078":[1]}',
+            b'{"\\u0078":[[1],[2,3]]}',
             b'{"y":D}',
         ],
     )
@@ -459,6 +537,127 @@ class TestLimits:
             loads(body, [X], limits=Limits(remainder_bytes=50))
         assert caught.value.offset == 50
         assert loads(body, [X], limits=Limits(remainder_bytes=len(body)))["a"] == "b" * 100
+
+    def test_what_opens_an_envelope_is_bounded(self) -> None:
+        envelope = b'{"data"%b:"AAEC","shape":[3],"dtype":"uint8"}'
+        for space in (b" " * 82, b"\n" * 500):
+            for fields in ([X], [X, Field("data")]):
+                result = lawful(b'{"x":' + envelope % space + b"}", fields, limits=Limits(remainder_bytes=90))
+                assert (result.error, result.offset) == (LimitExceeded, 5)
+                ordinary = b'{"x":{"data"' + space + b":1}}"
+                assert lawful(ordinary, fields, limits=Limits(remainder_bytes=90)).error is LimitExceeded
+        assert lawful(b'{"x":' + envelope % (b" " * 81) + b"}", [X], limits=Limits(remainder_bytes=90)).error is None
+
+    def test_objects_that_may_be_arrays_hold_no_more_than_their_text(self) -> None:
+        n = 20_000
+        body = b'[{"x":{"k":0}}' + b',{"x":{"k":0}}' * n + b"]"
+        parser = Parser([X])
+        tracemalloc.start()
+        try:
+            parser.feed(body)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert held < 1.3 * len(body) + 10_000
+        assert len(parser.close()) == n + 1
+
+
+class TestRequired:
+    @pytest.mark.parametrize(
+        ("value", "kind"),
+        [
+            (b"true", "a boolean"),
+            (b"false", "a boolean"),
+            (b"0", "a number"),
+            (b"-1.5", "a number"),
+            (b'"word"', "a string"),
+            (b'""', "a string"),
+            (b'"k05VTVB"', "a string"),
+            (b"{}", "another object"),
+            (b'{ "a":1}', "another object"),
+            (b'{"data":1}', "another object"),
+            (b'{"data" :[1]}', "another object"),
+            (b'{"shape":[1],"dtype":"uint8","data":"AA=="}', "another object"),
+            (b"[1,[2]]", "another list"),
+            (b"[[1],[]]", "another list"),
+            (b"[true]", "another list"),
+            (b'[1,"a"]', "another list"),
+            (b'[ {"a":1}]', "another list"),
+            (b"[1,01]", "another list"),
+        ],
+    )
+    def test_anything_but_an_array_or_null_is_malformed(self, value: bytes, kind: str) -> None:
+        for wires in (("envelope", "npy", "nested"), ("nested",), ("envelope",), ("npy",), ()):
+            for before in (b'{"x":', b'{"y":null,"x" : '):
+                result = lawful(before + value + b"}", [Field("x", required=True, wires=wires)])
+                assert (result.error, result.offset) == (MalformedArray, len(before)), (value, wires)
+                assert "'x'" in result.message
+                assert kind in result.message
+
+    def test_arrays_null_and_nothing_pass(self) -> None:
+        field = Field("x", required=True, dtypes=("uint8",))
+        body = b'[{"x":[1]},{"x":null},{"x" :\n null},{"y":1},{"x":%b},"x",{"y":["x",1]}]' % ARRAY
+        result = lawful(body, [field])
+        assert result.error is None
+        assert len(result.arrays) == 2
+        assert lawful(b'{"x":"AAEC"}', [Field("x", required=True, raw_dtype="uint8")]).error is None
+        assert lawful(b'{"x":"AAE"}', [Field("x", required=True, raw_dtype="uint8")]).error is MalformedArray
+
+    def test_text_that_is_no_json_stays_malformed_json(self) -> None:
+        for body in (b'{"x":}', b'{"x":,', b'{"x":]', b'{"x" 1}', b'{"x":nul}'):
+            assert lawful(body, [Field("x", required=True)]).error in (MalformedJSON, IncompleteBody)
+
+    def test_an_envelope_where_none_is_read(self) -> None:
+        result = lawful(b'[{"x":%b}]' % ARRAY, [Field("x", required=True, wires=("nested",))])
+        assert (result.error, result.offset) == (MalformedArray, 6)
+
+    def test_under_an_escaped_name(self) -> None:
+        field = Field("x", required=True)
+        for value, error in ((b"1", MalformedArray), (b'{"a":1}', MalformedArray), (b"[1]", LayoutDrift)):
+            result = lawful(rb'[{"\u0078":null},{"\u0078":' + value + b"}]", [field])
+            assert (result.error, result.offset) == (error, 27)
+
+    def test_arrays_before_it_are_given_out(self) -> None:
+        result = lawful(b'[{"x":[1]},{"x":1}]', [Field("x", required=True)])
+        assert len(result.arrays) == 1
+        assert result.error is MalformedArray
+
+
+class TestByteOrderMark:
+    MARK = b"\xef\xbb\xbf"
+
+    def test_one_is_skipped_and_counted(self) -> None:
+        body = self.MARK + b'{"x":[1],"y":%b}' % ARRAY
+        result = lawful(body, [X, Field("y")])
+        assert [event[4] for event in result.arrays] == [8, 16]
+        broken = lawful(self.MARK + b'{"x":[1],"y":01}', [X])
+        assert (broken.error, broken.offset) == (MalformedJSON, 16)
+        drifted = lawful(self.MARK + b'{"x":{"shape":1,"dtype":1,"data":1}}', [X])
+        assert (drifted.error, drifted.offset) == (LayoutDrift, 8)
+        hidden = lawful(self.MARK + b'{"x":[1],"x":1}', [X])
+        assert (hidden.error, hidden.offset) == (ContractError, 8)
+
+    def test_a_body_without_arrays(self) -> None:
+        for json_loads in (orjson.loads, json.loads):
+            assert lawful(self.MARK + b' {"a":[]}', [X], json_loads=json_loads).document == {"a": []}
+            assert loads(self.MARK + b' {"a":[]}', [X], json_loads=json_loads) == {"a": []}
+
+    @pytest.mark.parametrize(
+        ("body", "error", "offset"),
+        [
+            (MARK, IncompleteBody, 3),
+            (MARK[:2], IncompleteBody, 2),
+            (MARK + MARK + b"{}", MalformedJSON, 3),
+            (b" " + MARK + b"{}", MalformedJSON, 1),
+            (b"{}" + MARK, MalformedJSON, 2),
+            (MARK + b"[1", IncompleteBody, 5),
+        ],
+    )
+    def test_elsewhere_and_alone(self, body: bytes, error: type[Exception], offset: int) -> None:
+        result = lawful(body, [X])
+        assert (result.error, result.offset) == (error, offset)
+        with pytest.raises(error):
+            loads(body, [X])
 
 
 class TestSidecars:

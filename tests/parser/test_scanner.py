@@ -26,8 +26,8 @@ def test_every_byte_goes_out_once_and_in_order(seed: int) -> None:
     cuts = [chance.randrange(len(body) + 1) for _ in range(4)]
     for takes_lists in (True, False):
         results = [
-            scan(chunks, registry, Recorder(wants_tails=wants_tails, takes_lists=takes_lists))
-            for wants_tails in (True, False)
+            scan(chunks, registry, Recorder(passes_envelopes=passes_envelopes, takes_lists=takes_lists))
+            for passes_envelopes in (True, False)
             for chunks in ([body], [body[k : k + 1] for k in range(len(body))], partition(body, cuts))
         ]
         assert all(result.body == body for result in results)

@@ -14,12 +14,12 @@ class Recorder:
     """Remembers every byte, and what it was told.
 
     Args:
-        wants_tails: As of a sink.
+        passes_envelopes: As of a sink.
         takes_lists: What ``numbers`` answers.
     """
 
-    def __init__(self, *, wants_tails: bool = True, takes_lists: bool = True) -> None:
-        self.wants_tails = wants_tails
+    def __init__(self, *, passes_envelopes: bool = False, takes_lists: bool = True) -> None:
+        self.passes_envelopes = passes_envelopes
         self.takes_lists = takes_lists
         self.body = bytearray()
         self.told: list[Any] = []
@@ -28,10 +28,13 @@ class Recorder:
         self.body += data[i:j]
 
     def suspect(self) -> None:
-        self.told.append(("suspect", len(self.body) - 1))
+        self.told.append("suspect")
+
+    def ordinary(self, entry: Any, first: int, offset: int) -> None:
+        self.told.append(("ordinary", entry.field.name, first, offset))
 
     def open(self, wire: BlobWire, entry: Any, head: bytes, offset: int) -> None:
-        assert offset == len(self.body)
+        assert offset == len(self.body) or (self.passes_envelopes and wire == "envelope")
         self.told.append(("open", wire, entry.field.name, offset))
         self.body += head
 
