@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ndwire._shown import shown
+
 try:
     import ml_dtypes as _ml_dtypes
 except ImportError:
@@ -77,8 +79,12 @@ def known_dtype(name: object, owner: str) -> str:
     """
     if isinstance(name, str) and name in DTYPES:
         return name
-    hint = " (it needs the package ml_dtypes)" if name in _EXTENDED else ""
-    raise ValueError(f"{owner}: {name!r} is not a dtype of the wire{hint}; it knows {', '.join(DTYPES)}")
+    raise ValueError(f"{owner}: {shown(name)} is not a dtype of the wire{missing(name)}; it knows {', '.join(DTYPES)}")
+
+
+def missing(name: object) -> str:
+    """Return what a message about an unknown dtype adds where a package is all that is missing; else nothing."""
+    return " (it needs the package ml_dtypes)" if isinstance(name, str) and name in _EXTENDED else ""
 
 
 def little_endian(dtype: DType) -> DType:

@@ -5,6 +5,7 @@ The base64 is decoded elsewhere, while it arrives. Here is what stands behind it
 
 from __future__ import annotations
 
+import itertools
 import math
 from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from ndwire._faults import parsed
 from ndwire._field import Field, Packed, check_dtype, check_shape, run_check
 from ndwire._limits import Limits
 from ndwire._registry import Meta
+from ndwire._shown import shown
 
 RESERVED: Final = frozenset(("data", "shape", "dtype"))
 """The keys of an envelope that no sidecar may have."""
@@ -34,6 +36,7 @@ OPENING: Final = b'{"data":"'
 # A string stands for the base64: nothing that follows it can be joined to it.
 _STAND_IN: Final = b'{"data":""'
 _NO_LIMITS: Final = Limits()
+_SHOWN_MEMBERS: Final = 5
 
 
 def read_tail(field: Field, tail: bytes, tail_offset: int, value_offset: int, limits: Limits) -> Meta:
@@ -83,11 +86,15 @@ def read_members(field: Field, members: dict[str, Any], offset: int | None, limi
     """
     missing = RESERVED - {"data"} - members.keys()
     if missing:
-        raise MalformedArray(f"{field.name!r} has an envelope without {' and '.join(sorted(missing))}", offset=offset)
+        there = shown(list(itertools.islice(members, _SHOWN_MEMBERS))) if members else "nothing"
+        raise MalformedArray(
+            f"{field.name!r} has an envelope without {' and '.join(sorted(missing))}: beside data it holds {there}",
+            offset=offset,
+        )
     dtype = check_dtype(field, members.pop("dtype"), offset)
     dimensions = members.pop("shape")
     if isinstance(dimensions, str) or not isinstance(dimensions, Sequence):
-        raise MalformedArray(f"{field.name!r} has the shape {dimensions!r:.80}, not a list", offset=offset)
+        raise MalformedArray(f"{field.name!r} has the shape {shown(dimensions)}, not a list", offset=offset)
     shape = check_shape(field, cast("Sequence[object]", dimensions), limits, offset)
     return Meta(dtype, shape, math.prod(shape) * dtype.itemsize, members)
 
@@ -172,7 +179,7 @@ def check_sidecar(sidecar: Mapping[str, Any] | None) -> dict[str, Any]:
     extra = dict(sidecar)
     for key in extra:
         if not isinstance(key, str):
-            raise TypeError(f"the keys of a sidecar must be strings, not {key!r}")
+            raise TypeError(f"the keys of a sidecar must be strings, not {shown(key)}")
     taken = RESERVED & extra.keys()
     if taken:
         raise ValueError(f"a sidecar cannot be named {' or '.join(sorted(taken))}: the envelope has that key")
@@ -191,12 +198,14 @@ def unpack_ndarray(envelope: Mapping[str, Any], field: Field) -> Packed:
         The array (native byte order, C order, writable, memory of its own) and the sidecar.
 
     Raises:
-        MalformedArray: The envelope breaks the contract. There is no offset.
+        MalformedArray: It is no envelope, or one that breaks the contract. There is no offset.
     """
+    if not isinstance(envelope, Mapping):
+        raise MalformedArray(f"{field.name!r} is no envelope, but {shown(envelope)}")
     members = dict(envelope)
     data: Any = members.pop("data", None)
     if not isinstance(data, (str, bytes, bytearray, memoryview)):
-        raise MalformedArray(f"{field.name!r} has no string under data")
+        raise MalformedArray(f"{field.name!r} has no string under data, but {shown(data)}")
     try:
         text = data.encode("ascii") if isinstance(data, str) else bytes(data)
         memory = decode_as_bytearray(text)

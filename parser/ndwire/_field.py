@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple, SupportsIndex
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndwire._dtypes import DTYPES, DType, known_dtype
+from ndwire._dtypes import DTYPES, DType, known_dtype, missing
 from ndwire._errors import LimitExceeded, MalformedArray
 from ndwire._limits import MAX_NDIM, Limits
+from ndwire._shown import shown
 
 Wire = Literal["envelope", "npy", "nested"]
 WIRES: Final[tuple[Wire, ...]] = ("envelope", "npy", "nested")
+
+# What NumPy's shapes can hold.
+_MAX_DIMENSION: Final = (1 << 63) - 1
 
 _UNSEARCHABLE: Final = re.compile(r'\s*(?:[,:\]}]|\Z)|.*["\\\x00-\x1f]', re.DOTALL)
 
@@ -72,10 +77,15 @@ class Field:
         # Registries are looked up by their fields for every body, tiny ones included.
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew from its arguments: the hash of a text differs between processes, and so may the known dtypes.
+        arguments = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.init}
+        return functools.partial(type(self), **arguments), ()
+
     def __post_init__(self) -> None:
         name: object = self.name
         if not isinstance(name, str) or _UNSEARCHABLE.match(name):
-            raise ValueError(f"a field cannot be named {name!r}: JSON text could not be told from it")
+            raise ValueError(f"a field cannot be named {shown(name)}: JSON text could not be told from it")
         try:
             name.encode()
         except UnicodeEncodeError as exc:
@@ -90,11 +100,11 @@ class Field:
         object.__setattr__(self, "wires", _names(self.wires, owner, "wires"))
         for wire in self.wires:
             if wire not in WIRES:
-                raise ValueError(f"{owner}: {wire!r} is not a wire; there are {', '.join(WIRES)}")
+                raise ValueError(f"{owner}: {shown(wire)} is not a wire; there are {', '.join(WIRES)}")
         object.__setattr__(self, "raw_shape", self._checked_raw_shape(owner))
         ndim: object = self.ndim
         if ndim is not None and (type(ndim) is not int or not 0 <= ndim <= MAX_NDIM):
-            raise ValueError(f"{owner}: ndim must be an integer from 0 to {MAX_NDIM}, not {ndim!r}")
+            raise ValueError(f"{owner}: ndim must be an integer from 0 to {MAX_NDIM}, not {shown(ndim)}")
         if self.raw_dtype is not None and ndim is not None and len(self.raw_shape) != ndim:
             raise ValueError(f"{owner}: raw_shape {self.raw_shape} has not {ndim} dimensions")
         if self.check is not None and not callable(self.check):
@@ -106,7 +116,8 @@ class Field:
         try:
             shape = tuple(operator.index(item) for item in self.raw_shape)
         except TypeError as exc:
-            raise ValueError(f"{owner}: raw_shape must be a sequence of integers, not {self.raw_shape!r}") from exc
+            what = shown(self.raw_shape)
+            raise ValueError(f"{owner}: raw_shape must be a sequence of integers, not {what}") from exc
         if len(shape) > MAX_NDIM or shape.count(-1) > 1 or any(item < -1 for item in shape):
             raise ValueError(f"{owner}: raw_shape may hold one -1 and else no negative dimension, not {shape}")
         return shape
@@ -114,7 +125,7 @@ class Field:
 
 def _names(value: Iterable[str], owner: str, option: str) -> tuple[str, ...]:
     if isinstance(value, str):
-        raise ValueError(f"{owner}: {option} must be a sequence of names, not the string {value!r}")
+        raise ValueError(f"{owner}: {option} must be a sequence of names, not the string {shown(value)}")
     return tuple(value)
 
 
@@ -126,29 +137,30 @@ def check_dtype(field: Field, name: object, offset: int | None) -> DType:
     """
     dtype = DTYPES.get(name) if isinstance(name, str) else None
     if dtype is None:
-        raise MalformedArray(f"{field.name!r} has the dtype {name!r:.80}, which the wire does not know", offset=offset)
+        raise MalformedArray(
+            f"{field.name!r} has the dtype {shown(name)}, which the wire does not know{missing(name)}", offset=offset
+        )
     if field.dtypes is not None and name not in field.dtypes:
         allowed = ", ".join(field.dtypes)
         raise MalformedArray(f"{field.name!r} has the dtype {name!r}, but is to be one of {allowed}", offset=offset)
     return dtype
 
 
-def check_shape(field: Field, dimensions: Iterable[object], limits: Limits, offset: int | None) -> tuple[int, ...]:
+def check_shape(field: Field, dimensions: Sequence[object], limits: Limits, offset: int | None) -> tuple[int, ...]:
     """Return ``dimensions`` as a shape that ``field`` and NumPy allow.
 
     NumPy's integers count as integers; bools do not.
 
     Raises:
-        MalformedArray: A dimension is no integer of at least 0, or the number of dimensions is wrong.
+        MalformedArray: A dimension is no integer from 0 to 2**63 - 1, or the number of dimensions is wrong.
         LimitExceeded: More dimensions than ``limits`` allow.
     """
-    shape: list[int] = []
+    # Their number first: a peer may send any.
+    check_ndim(field, len(dimensions), limits, offset)
     for item in dimensions:
-        if isinstance(item, (bool, np.bool_)) or not isinstance(item, SupportsIndex) or operator.index(item) < 0:
-            raise MalformedArray(f"{field.name!r} has the dimension {item!r:.80} in its shape", offset=offset)
-        shape.append(operator.index(item))
-    check_ndim(field, len(shape), limits, offset)
-    return tuple(shape)
+        if not isinstance(item, (int, np.integer)) or isinstance(item, bool) or not 0 <= item <= _MAX_DIMENSION:
+            raise MalformedArray(f"{field.name!r} has the dimension {shown(item)} in its shape", offset=offset)
+    return tuple(map(operator.index, cast("Sequence[int]", dimensions)))
 
 
 def check_ndim(field: Field, ndim: int, limits: Limits, offset: int | None) -> None:

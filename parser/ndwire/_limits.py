@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from ndwire._shown import shown
+
 MAX_NDIM = 64
 """The most dimensions that a NumPy array can have (NumPy 2; 32 in NumPy 1)."""
 
@@ -43,4 +45,4 @@ class Limits:
         for item in dataclasses.fields(self):
             value: object = getattr(self, item.name)
             if type(value) is not int or value < 0:
-                raise ValueError(f"Limits.{item.name} must be an integer of at least 0, not {value!r}")
+                raise ValueError(f"Limits.{item.name} must be an integer of at least 0, not {shown(value)}")

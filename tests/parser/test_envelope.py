@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndwire import Field, MalformedArray, loads, pack_ndarray, unpack_ndarray
+from ndwire import Field, LimitExceeded, Limits, MalformedArray, loads, pack_ndarray, unpack_ndarray
 from ndwire._dtypes import DTYPES
+from support.chunking import lawful, outcome
 
 X = Field("x")
 GOOD: dict[str, Any] = {"data": "AAECAwQF", "shape": [2, 3], "dtype": "uint8"}
@@ -155,3 +156,78 @@ def test_the_memory_is_the_array_s_own() -> None:
     data[:] = b"A" * 8
     array[:] = 7
     assert array.sum() == 42
+
+
+DEEP = b"[" * 990 + b"]" * 990
+MEMBERS = {
+    "a deep shape": (b'"shape":%b,"dtype":"uint8"' % DEEP, "the dimension [[[[...]]]] in its shape"),
+    "a deep object as shape": (
+        b'"shape":{"a":%b},"dtype":"uint8"' % DEEP[1:-1],
+        "the shape {'a': [[[...]]]}, not a list",
+    ),
+    "a deep dtype": (b'"shape":[],"dtype":%b' % DEEP, "the dtype [[[[...]]]], which the wire does not know"),
+    "an object as dtype": (b'"shape":[],"dtype":{"name":"int8"}', "the dtype {'name': 'int8'}, which"),
+    "a long shape": (b'"shape":"%b","dtype":"uint8"' % (b"9" * 3000), "9..., not a list"),
+    "no shape": (b'"dtype":"uint8","type":"text","k":1', "without shape: beside data it holds ['dtype', 'type', 'k']"),
+    "nothing": (b'"data2":1', "without dtype and shape: beside data it holds ['data2']"),
+    "a negative dimension": (b'"shape":[2,-1],"dtype":"uint8"', "the dimension -1 in its shape"),
+    "an infinite dimension": (b'"shape":[1e999],"dtype":"uint8"', "in its shape"),
+    "a dimension beyond NumPy's": (
+        b'"shape":[9223372036854775808],"dtype":"uint8"',
+        "the dimension 9223372036854775808 in",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_errors_name_the_field_and_what_stood_there(name: str) -> None:
+    members, said = MEMBERS[name]
+    body = b'[{"x":{"data":"",%b}}]' % members
+    result = lawful(body, [X], every_cut=100)
+    if b"1e999" in members:
+        # Whatever the JSON parser makes of it, it is no dimension.
+        assert result.error is not None
+        return
+    assert (result.error, result.offset) == (MalformedArray, 6)
+    assert "'x' has" in result.message
+    assert said in result.message
+    assert len(result.message) < 250
+
+
+def test_an_envelope_with_nothing_but_data() -> None:
+    result = lawful(b'{"x":{"data":""}}', [X])
+    assert result.error is MalformedArray
+    assert "beside data it holds nothing" in result.message
+
+
+def test_dimensions_are_counted_before_they_are_looked_at() -> None:
+    for number, error in ((65, MalformedArray), (400_000, MalformedArray), (3, LimitExceeded)):
+        body = b'{"x":{"data":"","shape":[%b"a"],"dtype":"uint8"}}' % (b"0," * (number - 1))
+        assert outcome([body], [X], limits=Limits(ndim=2)).error is error
+    body = b'{"x":{"data":"","shape":[%b0],"dtype":"uint8"}}' % (b"0," * 399_999)
+    result = outcome([body], [X])
+    assert (result.error, result.offset) == (MalformedArray, 5)
+    assert "has 400000 dimensions" in result.message
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_a_dtype_that_needs_a_package_names_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(DTYPES, name, raising=False)
+    body = b'{"x":{"data":"","shape":[0],"dtype":"%b"}}' % name.encode()
+    result = lawful(body, [X])
+    assert result.error is MalformedArray
+    assert f"the dtype '{name}', which the wire does not know (it needs the package ml_dtypes)" in result.message
+
+
+@pytest.mark.parametrize("value", [None, [1], "text", 3])
+def test_what_is_no_envelope(value: Any) -> None:
+    with pytest.raises(MalformedArray, match="'x' is no envelope, but "):
+        unpack_ndarray(value, X)
+
+
+def test_dimensions_of_any_size_are_an_error_of_ours() -> None:
+    for dimension in (2**63, 10**5000, -(10**5000)):
+        with pytest.raises(MalformedArray, match="the dimension"):
+            unpack_ndarray({**GOOD, "shape": [dimension, 0]}, X)
+    with pytest.raises(MalformedArray, match="holds 6 bytes"):
+        unpack_ndarray({**GOOD, "shape": [2**63 - 1] * 64}, X)

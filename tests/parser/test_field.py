@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import copy
+import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -77,6 +81,62 @@ def test_fields_are_values() -> None:
     assert hash(left) == hash(right)
     with pytest.raises(AttributeError):
         left.name = "y"  # type: ignore[misc]  # the point of the test
+
+
+def _check(array: Any) -> None:
+    """A check that can be pickled."""
+
+
+FULL = Field("größe", dtypes=["int8"], ndim=1, wires=["npy"], raw_dtype="int8", sidecar=True, check=_check)
+
+
+@pytest.mark.parametrize("field", [Field("x"), FULL])
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_copies_are_equal(field: Field, protocol: int) -> None:
+    for again in (pickle.loads(pickle.dumps(field, protocol)), copy.copy(field), copy.deepcopy(field)):
+        assert again == field
+        assert {field: 1}[again] == 1
+
+
+def test_a_pickled_field_is_equal_in_another_process() -> None:
+    field = Field("x", dtypes=["int8"], raw_shape=[-1, 2])
+    program = "import sys, pickle; sys.stdout.buffer.write(pickle.dumps(pickle.loads(sys.stdin.buffer.read())))"
+    for seed in ("1", "2"):
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            input=pickle.dumps(field),
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
+        )
+        again = pickle.loads(result.stdout)
+        assert again == field
+        assert hash(again) == hash(field)
+        assert {field: 1}[again] == 1
+
+
+def test_a_field_is_judged_anew_where_it_is_unpickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ndwire import _dtypes
+
+    if "bfloat16" in _dtypes.DTYPES:
+        data = pickle.dumps(Field("x", dtypes=["bfloat16"]))
+        monkeypatch.delitem(_dtypes.DTYPES, "bfloat16")
+        with pytest.raises(ValueError, match="needs the package ml_dtypes"):
+            pickle.loads(data)
+
+
+def test_configurations_are_shown_in_short() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    for arguments in ({"dtypes": [deep]}, {"wires": [deep]}, {"ndim": deep}, {"raw_shape": deep}, {"raw_dtype": deep}):
+        with pytest.raises(ValueError, match=r"\[\[\[\.\.\.|\[\[\[\[") as caught:
+            Field("x", **arguments)
+        assert len(str(caught.value)) < 400
+    with pytest.raises(ValueError, match="cannot be named"):
+        Field(deep)
+    with pytest.raises(ValueError, match="ndim must be"):
+        Limits(ndim=deep)
 
 
 def test_a_registry_refuses_a_name_twice() -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ndwire._arrays import as_array
 from ndwire._dtypes import dtype_name
 from ndwire._envelope import pack_ndarray
+from ndwire._shown import shown
 
 EXPERT_DTYPES: Final = ("uint8", "int16", "int32")
 """The dtypes of routed experts, the smallest first. ``uint16`` is none of them: torch has no max or arange for it."""
@@ -79,7 +80,7 @@ def pack_routed_experts(experts: Any, *, start: SupportsIndex | None = None, sig
     sidecar: dict[str, int] | None = None
     if start is not None:
         if not isinstance(start, (int, np.integer)) or isinstance(start, bool):
-            raise TypeError(f"start must be an integer, not {start!r}")
+            raise TypeError(f"start must be an integer, not {shown(start)}")
         sidecar = {"start": operator.index(start)}
         if sidecar["start"] < 0:
             raise ValueError(f"start must be at least 0, not {start}")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndwire._field import Packed
+from ndwire._shown import shown
 from ndwire.rl._experts import check_experts
 
 
@@ -116,7 +117,7 @@ class RoutedExpertTrace:
     def _start_of(self, start: int | None, sidecar: dict[str, Any]) -> int:
         told = sidecar.get("start")
         if told is not None and (type(told) is not int or (start is not None and start != told)):
-            raise ValueError(f"the server says that the rows start at {told!r}; {start} was asked for")
+            raise ValueError(f"the server says that the rows start at {shown(told)}; {start} was asked for")
         begin = start if start is not None else told if told is not None else self.n_rows
         if begin < 0:
             raise ValueError(f"rows cannot start at {begin}")
