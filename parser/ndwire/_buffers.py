@@ -18,30 +18,42 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ndwire._dtypes import DTYPES
 from ndwire._errors import LimitExceeded, MalformedArray
 from ndwire._memory import Reservation, reserve
+from ndwire._shown import shown
 
 Allocate = Callable[[str, int], NDArray[np.uint8]]
 Memory = bytearray | mmap.mmap | NDArray[np.uint8]
 
 _SMALL: Final = 1 << 20
 _FIRST_CAPACITY: Final = 4 << 20
+# What every dtype of the wire can begin at: which one will come is not known yet.
+_ALIGNMENT: Final = max(dtype.alignment for dtype in DTYPES.values())
 
 
 def allocated(allocate: Allocate, name: str, n_bytes: int) -> NDArray[np.uint8]:
     """Return what the caller's ``allocate`` gives for ``n_bytes`` bytes, or refuse it.
 
+    Returns:
+        One dimension of uint8, a plain ndarray over the caller's memory.
+
     Raises:
-        TypeError: It is no uint8 array, or one that is too small, strided or read-only.
+        TypeError: It is no uint8 array, or one that is masked, a matrix, too small, strided, read-only or unaligned
+            (its address is no multiple of 8 bytes).
     """
     buffer: Any = allocate(name, n_bytes)
-    if not isinstance(buffer, np.ndarray) or buffer.dtype != np.uint8:
-        raise TypeError(f"allocate({name!r}, {n_bytes}) must return a uint8 array, not {type(buffer).__name__}")
+    call = f"allocate({shown(name)}, {n_bytes}) must return"
+    # A masked array would hide what is written to it, and a matrix has two dimensions whatever is made of it.
+    if not isinstance(buffer, np.ndarray) or isinstance(buffer, (np.ma.MaskedArray, np.matrix)):
+        raise TypeError(f"{call} a uint8 array, not {shown(buffer)}")
+    if buffer.dtype != np.uint8:
+        raise TypeError(f"{call} a uint8 array, not one of {str(buffer.dtype)[:80]}")
     if not (buffer.flags.c_contiguous and buffer.flags.writeable) or buffer.size < n_bytes:
-        raise TypeError(
-            f"allocate({name!r}, {n_bytes}) must return a writable, C-contiguous array of at least {n_bytes} bytes"
-        )
-    return buffer.reshape(-1)
+        raise TypeError(f"{call} a writable, C-contiguous array of at least {n_bytes} bytes")
+    if n_bytes and buffer.ctypes.data % _ALIGNMENT:
+        raise TypeError(f"{call} memory that begins at a multiple of {_ALIGNMENT} bytes")
+    return buffer.view(np.ndarray).reshape(-1)
 
 
 class ArrayBuffer:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import base64
+import functools
 import mmap
+import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ndwire import LimitExceeded, MalformedArray, _buffers
+from ndwire import Field, LimitExceeded, MalformedArray, Parser, _buffers
 from ndwire import _memory as memory
 from ndwire._buffers import ArrayBuffer
 
@@ -112,3 +117,66 @@ def test_what_the_growing_reservation_has_no_memory_for_is_a_memory_error(monkey
     with pytest.raises(MemoryError):
         buffer.write(bytes(2 << 20))
     assert asked == [False, True]
+
+
+def plain(n_bytes: int) -> Any:
+    return np.zeros(n_bytes + 64, np.uint8)
+
+
+REFUSED: dict[str, tuple[Callable[[int], Any], str]] = {
+    "nothing": (lambda n: None, "not None"),
+    "bytes": (bytearray, "a uint8 array, not bytearray"),
+    "another dtype": (lambda n: np.zeros(n, np.int8), "not one of int8"),
+    "a masked array": (lambda n: np.ma.masked_array(plain(n), mask=False), "not <numpy.ma.MaskedArray>"),
+    "a matrix": (lambda n: plain(n).view(np.matrix), "not <numpy.matrix>"),
+    "too small": (lambda n: np.zeros(n - 1, np.uint8), "at least"),
+    "strided": (lambda n: np.zeros(2 * n, np.uint8)[::2], "C-contiguous"),
+    "read-only": (lambda n: np.frombuffer(bytes(n), np.uint8), "writable"),
+    "unaligned": (lambda n: plain(n)[1:], "a multiple of 8 bytes"),
+    "half aligned": (lambda n: plain(n)[4:], "a multiple of 8 bytes"),
+}
+VALUES = np.arange(2_000_000, dtype=np.float32)
+FILE = b"\x93NUMPY\x01\x00v\x00" + b"{'descr':'>f4','fortran_order':True,'shape':(2,3)}".ljust(118) + bytes(24)
+BODIES = {
+    "an envelope": b'{"x":{"data":"AAAAAA==","shape":[1],"dtype":"float32"}}',
+    "a large envelope": b'{"x":{"data":"%b","shape":[2000000],"dtype":"float32"}}' % base64.b64encode(VALUES.tobytes()),
+    "a list": b'{"x":[1,2,3]}',
+    "a Fortran-ordered npy file": b'{"x":"%b"}' % base64.b64encode(FILE),
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_allocate_may_not_return(kind: str, body: str) -> None:
+    allocate, said = REFUSED[kind]
+    for content_length in (None, len(BODIES[body])):
+        parser = Parser([Field("x")], allocate=lambda name, n: allocate(n), content_length=content_length)
+        with pytest.raises(TypeError, match=r"allocate\('x', \d+\) must return") as caught:
+            parser.feed(BODIES[body])
+        assert said in str(caught.value)
+
+
+class Mine(np.ndarray[Any, Any]):
+    pass
+
+
+def the_same(buffer: Any, name: str, n_bytes: int) -> Any:
+    return buffer
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_what_allocate_may_return(body: str, tmp_path: pathlib.Path) -> None:
+    pages = np.memmap(tmp_path / "pages", np.uint8, "w+", shape=(9_000_000,))
+    [expected] = Parser([Field("x")]).feed(BODIES[body])
+    for given in (plain(9_000_000), pages, plain(9_000_000).view(Mine), plain(9_000_000).reshape(64, -1)):
+        [event] = Parser([Field("x")], allocate=functools.partial(the_same, given)).feed(BODIES[body])
+        assert type(event.array) is np.ndarray
+        assert event.array.flags.aligned
+        assert np.shares_memory(event.array, given)
+        assert np.array_equal(event.array, expected.array)
+
+
+def test_no_bytes_need_no_alignment() -> None:
+    body = b'{"x":{"data":"","shape":[0],"dtype":"float64"}}'
+    [event] = Parser([Field("x")], allocate=lambda name, n: plain(64)[1:1]).feed(body)
+    assert event.array.shape == (0,)
