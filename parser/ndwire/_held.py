@@ -30,6 +30,7 @@ from ndwire._limits import Limits
 from ndwire._lists import FlatKind
 from ndwire._nested import Pause, no_pause, read_flat, read_list
 from ndwire._npy import NpyBuffer
+from ndwire._npy_header import opaque_dtype
 from ndwire._raw import raw_meta, raw_size
 
 HeldWire = Literal["npy", "raw", "nested"] | FlatKind
@@ -193,7 +194,15 @@ def _any_dtype(field: Field) -> Field:
 
 
 def _read_npy(field: Field, runs: Sequence[bytes | bytearray], pause: Pause) -> NDArray[Any]:
-    buffer = NpyBuffer(_any_dtype(field), 0, bound=0, limit=_LIMITS.array_bytes, limits=_LIMITS, allocate=None)
+    buffer = NpyBuffer(
+        _any_dtype(field),
+        0,
+        bound=0,
+        limit=_LIMITS.array_bytes,
+        limits=_LIMITS,
+        allocate=None,
+        opaque=opaque_dtype(field.dtypes),
+    )
     _decode(buffer, runs, pause, name=field.name, wire="npy")
     return buffer.finish()
 

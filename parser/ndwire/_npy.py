@@ -1,19 +1,17 @@
 """The npy wire: a string that holds the base64 of a whole ``.npy`` file.
 
-The header is read with NumPy's own functions as soon as it is complete; from then on the number of bytes is exact.
-Nothing is ever unpickled: an object array is refused by its dtype, before any of its data is looked at.
+The header is read as soon as it is complete; from then on the number of bytes is exact. Nothing is ever evaluated or
+unpickled: an object array is refused by its dtype, before any of its data is looked at.
 
 Source: numpy.lib.format, versions 1.0 to 3.0.
 """
 
 from __future__ import annotations
 
-import io
 import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ndwire._buffers import Allocate, ArrayBuffer, allocated
@@ -21,12 +19,14 @@ from ndwire._dtypes import DType, dtype_name
 from ndwire._errors import MalformedArray
 from ndwire._field import Field, check_dtype, check_shape, run_check
 from ndwire._limits import Limits
+from ndwire._npy_header import Header, dtype_of, opaque_dtype, parse_header
+from ndwire._shown import shown
 
 MAGIC_BASE64: Final = b"k05VTVBZ"
 """The base64 of the six bytes that every ``.npy`` file begins with."""
 
 _MAGIC_BYTES: Final = 8  # with the two of the version
-# What NumPy's own reader takes. The header is evaluated, and time and memory for that grow with its length.
+# What NumPy's own reader takes.
 _MAX_HEADER_BYTES: Final = 10_000
 
 
@@ -40,6 +40,8 @@ class NpyBuffer:
         limit: The bytes that the caller's limits still allow.
         limits: Bounds the number of dimensions.
         allocate: The caller's source of memory, or None.
+        opaque: The dtype that bytes of unknown kind are taken for. By default that of ml_dtypes which the field allows
+            alone, since NumPy saves ``bfloat16`` as two bytes of anything.
     """
 
     __slots__ = (
@@ -53,12 +55,21 @@ class NpyBuffer:
         "_limit",
         "_limits",
         "_offset",
+        "_opaque",
         "_shape",
         "size",
     )
 
     def __init__(
-        self, field: Field, offset: int, *, bound: int, limit: int, limits: Limits, allocate: Allocate | None
+        self,
+        field: Field,
+        offset: int,
+        *,
+        bound: int,
+        limit: int,
+        limits: Limits,
+        allocate: Allocate | None,
+        opaque: DType | None = None,
     ) -> None:
         self.size = 0
         self._field = field
@@ -67,6 +78,7 @@ class NpyBuffer:
         self._limit = limit
         self._limits = limits
         self._allocate = allocate
+        self._opaque = opaque if opaque is not None else opaque_dtype(field.dtypes)
         self._head = bytearray()
         self._data: ArrayBuffer | None = None
         self._dtype: DType = np.dtype(np.uint8)
@@ -142,13 +154,15 @@ class NpyBuffer:
     def _read_header(self, head: bytes) -> ArrayBuffer:
         """Read the complete header and return where the data goes."""
         field, offset = self._field, self._offset
-        dimensions, self._fortran, self._dtype = self._parse_header(head)
-        name = dtype_name(self._dtype)
-        check_dtype(field, name if name is not None else str(self._dtype), offset)
-        self._shape = check_shape(field, dimensions, self._limits, offset)
+        text = head[_MAGIC_BYTES + (2 if head[6] == 1 else 4) :]
+        header = parse_header(text)
+        if header is None:
+            raise self._malformed(f"has an npy header that is not one of a plain array: {shown(text)}")
+        self._dtype = self._allowed(header)
+        self._shape = check_shape(field, header.shape, self._limits, offset)
         if math.prod(dimension for dimension in self._shape if dimension) * self._dtype.itemsize >= 1 << 63:
-            raise self._malformed(f"has a shape that NumPy refuses: {self._shape}")
-        self._fortran = self._fortran and len(self._shape) > 1
+            raise self._malformed(f"has a shape that NumPy refuses: {shown(self._shape)}")
+        self._fortran = header.fortran_order and len(self._shape) > 1
         return ArrayBuffer(
             field.name,
             offset,
@@ -158,14 +172,13 @@ class NpyBuffer:
             exact=math.prod(self._shape) * self._dtype.itemsize,
         )
 
-    def _parse_header(self, head: bytes) -> tuple[tuple[int, ...], bool, DType]:
-        # Version 3 only differs from 2 by UTF-8, and a plain dtype's header is ASCII.
-        read = npy_format.read_array_header_1_0 if head[6] == 1 else npy_format.read_array_header_2_0
-        try:
-            return read(io.BytesIO(head[_MAGIC_BYTES:]), max_header_size=_MAX_HEADER_BYTES)
-        except Exception as exc:
-            # ValueError by contract; SyntaxError, MemoryError, RecursionError and others for text made to break it.
-            raise self._malformed("has a broken npy header") from exc
+    def _allowed(self, header: Header) -> DType:
+        """Return the header's dtype, in its byte order, if the field allows it."""
+        dtype = dtype_of(header.descr, self._opaque)
+        if dtype is None:
+            raise self._malformed(f"is an npy file of dtype {shown(header.descr)}, which the wire does not know")
+        check_dtype(self._field, dtype_name(dtype), self._offset)
+        return dtype
 
     def _malformed(self, what: str) -> MalformedArray:
         return MalformedArray(f"{self._field.name!r} {what}", offset=self._offset)
