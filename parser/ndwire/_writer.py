@@ -7,7 +7,10 @@ between the n-th and the next piece of text, and nothing of an array is encoded 
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
+import types
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
@@ -20,12 +23,16 @@ from ndwire._base64 import encode_pieces, encoded_length
 from ndwire._dtypes import dtype_name
 from ndwire._envelope import OPENING, check_sidecar, ending
 from ndwire._field import Packed
+from ndwire._shown import shown
 
 Arrays = Literal["envelope", "nested"]
 Default = Callable[[Any], Any]
 
 _HOLE: Final = b"\0"
 _PIECE_BYTES: Final = 256 << 10
+# How much of an object is searched for the place of a refusal.
+_SEARCHED_NODES: Final = 1_000_000
+_KEY_CHARACTERS: Final = 80
 
 
 class _Item(NamedTuple):
@@ -43,9 +50,17 @@ class Dump:
             lists, whose length is known only once they are written.
     """
 
-    __slots__ = ("_arrays", "_items", "_piece_bytes", "_texts", "content_length")
+    __slots__ = ("_arrays", "_items", "_nested", "_piece_bytes", "_texts", "content_length")
 
-    def __init__(self, texts: list[bytes], items: list[_Item], arrays: Arrays, piece_bytes: int) -> None:
+    def __init__(
+        self,
+        texts: list[bytes],
+        items: list[_Item],
+        arrays: Arrays,
+        piece_bytes: int,
+        nested: Callable[[], Dump] | None = None,
+    ) -> None:
+        self._nested = nested
         self._texts = texts
         self._items = items
         self._arrays: Arrays = arrays
@@ -59,8 +74,10 @@ class Dump:
         """Return the same object with its arrays as nested lists.
 
         Raises:
-            TypeError: One of the arrays is complex.
+            TypeError: One of the arrays is complex, and ``default`` does not know what to make of it.
         """
+        if self._nested is not None:
+            return self._nested()
         for item in self._items:
             _refuse_complex(item.array)
         return Dump(self._texts, self._items, "nested", self._piece_bytes)
@@ -112,7 +129,11 @@ def iter_dumps(
             plain numbers.
         arrays: ``"envelope"``, or ``"nested"`` for peers that did not ask: plain lists, as orjson writes NumPy's
             arrays (shortest decimals that read back to the same value, NaN and infinities as null).
-        default: As for orjson, for what neither it nor this function knows.
+        default: As for orjson, for what neither it nor this function can write. That is, besides other types: arrays
+            and scalars of a dtype that the wire lacks (text, dates, objects, structured, in nested lists complex),
+            and arrays that would lose what is no number, such as the mask of a masked array, the labels of a
+            DataFrame, a Series or a DataArray, a unit, or nulls. What it returns is written in their place, arrays
+            as arrays.
         option: orjson's options.
         piece_bytes: About how many bytes a piece has.
 
@@ -137,7 +158,13 @@ def iter_dumps(
     texts = text.split(_HOLE)
     if len(texts) != len(hook.items) + 1:
         raise ValueError("a fragment in the object holds a NUL byte, which is not JSON")
-    return Dump(texts, hook.items, arrays, piece_bytes)
+    nested: Callable[[], Dump] | None = None
+    if default is not None and any(item.array.dtype.kind == "c" for item in hook.items):
+        # Without envelopes, these are for default.
+        nested = functools.partial(
+            iter_dumps, obj, arrays="nested", default=default, option=option, piece_bytes=piece_bytes
+        )
+    return Dump(texts, hook.items, arrays, piece_bytes, nested)
 
 
 def dumps(obj: Any, *, arrays: Arrays = "envelope", default: Default | None = None, option: int = 0) -> bytes:
@@ -161,7 +188,7 @@ def dumps(obj: Any, *, arrays: Arrays = "envelope", default: Default | None = No
 class _Hook:
     """orjson's ``default``: called in the order of the output, once for each array."""
 
-    __slots__ = ("_arrays", "_default", "failed", "failure", "items")
+    __slots__ = ("_arrays", "_default", "failed", "failure", "items", "refusal")
 
     def __init__(self, default: Default | None, arrays: Arrays) -> None:
         self._default = default
@@ -169,6 +196,7 @@ class _Hook:
         self.items: list[_Item] = []
         self.failed: Any = None
         self.failure: Exception | None = None
+        self.refusal: Exception | None = None  # why default was asked
 
     def __call__(self, value: Any) -> Any:
         try:
@@ -179,27 +207,39 @@ class _Hook:
             raise
 
     def _replace(self, value: Any) -> Any:
-        if isinstance(value, np.generic):
-            return _scalar(value)
-        sidecar: dict[str, Any] | None = None
-        array = as_array(value.array if isinstance(value, Packed) else value)
-        if isinstance(value, Packed):
-            if array is None:
-                raise TypeError(f"Packed holds a {type(value.array).__name__}, which is not an array")
-            sidecar = check_sidecar(value.sidecar)
-        if array is None:
+        self.refusal = None
+        try:
+            if isinstance(value, np.generic):
+                return _scalar(value)
+            array = self._array_in(value)
+        except TypeError as exc:
             if self._default is None:
-                raise TypeError(f"{type(value).__name__} is neither JSON nor an array")
+                raise
+            self.refusal = exc
             return self._default(value)
-        if self._arrays == "nested":
-            _refuse_complex(array)
+        sidecar = check_sidecar(value.sidecar) if isinstance(value, Packed) else None
         self.items.append(_Item(array, ending(array, sidecar)))
         return orjson.Fragment(_HOLE)
+
+    def _array_in(self, value: Any) -> NDArray[Any]:
+        """Return the array that ``value`` is or packs.
+
+        Raises:
+            TypeError: There is none, or none that can be written.
+        """
+        array = as_array(value.array if isinstance(value, Packed) else value)
+        if array is None:
+            if isinstance(value, Packed):
+                raise TypeError(f"Packed holds a {type(value.array).__name__}, which is not an array")
+            raise TypeError(f"{type(value).__name__} is neither JSON nor an array")
+        if self._arrays == "nested":
+            _refuse_complex(array)
+        return array
 
 
 def _scalar(value: np.generic[Any]) -> Any:
     if dtype_name(value.dtype) is None or value.dtype.kind == "c":
-        raise TypeError(f"a scalar of dtype {value.dtype} is not JSON")
+        raise TypeError(f"a scalar of dtype {str(value.dtype)[:_KEY_CHARACTERS]} is not JSON")
     if value.dtype.isbuiltin != 1:
         return float(value)  # the dtypes of ml_dtypes are floats
     return orjson.Fragment(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
@@ -250,22 +290,38 @@ def _refusal(obj: Any, hook: _Hook, exc: TypeError) -> Exception:
     where = _path_to(obj, hook.failed)
     place = "in what default returned" if where is None else f"at {where}"
     kind = ValueError if isinstance(failure, ValueError) else TypeError
-    return kind(f"{place}: {failure}")
+    said = str(failure) or type(failure).__name__
+    return kind(f"{place}: {said}" if hook.refusal is None else f"{place}: {said} ({hook.refusal})")
 
 
 def _path_to(obj: Any, target: Any) -> str | None:
-    """Return where ``target`` stands in ``obj``, as in ``$.choices[3].routed_experts``; None if it is not there."""
+    """Return where ``target`` stands in ``obj``, as in ``$.choices[3].routed_experts``; None if it is not found."""
     stack: list[tuple[str, Any]] = [("$", obj)]
-    while stack:
+    # An object that default knows may refer to itself, or to half of the program.
+    seen: set[int] = set()
+    while stack and len(seen) < _SEARCHED_NODES:
         path, node = stack.pop()
         if node is target:
             return path
-        children: list[tuple[str, Any]] = []
-        if isinstance(node, dict):
-            children = [(f"{path}.{key}", child) for key, child in node.items()]
-        elif isinstance(node, (list, tuple)):
-            children = [(f"{path}[{index}]", child) for index, child in enumerate(node)]
-        elif hasattr(node, "__dict__"):
-            children = [(f"{path}.{key}", child) for key, child in vars(node).items()]
-        stack.extend(reversed(children))
+        if id(node) not in seen:
+            seen.add(id(node))
+            stack += reversed([(path + step, child) for step, child in _children(node)])
     return None
+
+
+def _children(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object holds, each with the step of the path to it."""
+    if isinstance(node, dict):
+        yield from ((_step(key), child) for key, child in node.items())
+    elif isinstance(node, (list, tuple)):
+        yield from ((f"[{index}]", child) for index, child in enumerate(node))
+    elif isinstance(node, (type, types.ModuleType)):
+        return
+    elif dataclasses.is_dataclass(node):
+        yield from ((f".{item.name}", getattr(node, item.name, None)) for item in dataclasses.fields(node))
+    elif hasattr(node, "__dict__"):
+        yield from ((_step(key), child) for key, child in vars(node).items())
+
+
+def _step(key: Any) -> str:
+    return f".{key}" if isinstance(key, str) and len(key) <= _KEY_CHARACTERS else f"[{shown(key)}]"

@@ -129,7 +129,9 @@ def test_configurations_are_shown_in_short() -> None:
     deep: Any = 1
     for _ in range(5000):
         deep = [deep]
-    for arguments in ({"dtypes": [deep]}, {"wires": [deep]}, {"ndim": deep}, {"raw_shape": deep}, {"raw_dtype": deep}):
+    options: dict[str, Any] = {"dtypes": [deep], "wires": [deep], "ndim": deep, "raw_shape": deep, "raw_dtype": deep}
+    for option, value in options.items():
+        arguments: dict[str, Any] = {option: value}
         with pytest.raises(ValueError, match=r"\[\[\[\.\.\.|\[\[\[\[") as caught:
             Field("x", **arguments)
         assert len(str(caught.value)) < 400

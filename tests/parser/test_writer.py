@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import sys
 import types
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ndwire import Dump, Field, Packed, dumps, iter_dumps, load, loads
+from ndwire import Dump, Field, Packed, dumps, iter_dumps, load, loads, pack_ndarray
 from ndwire._dtypes import DTYPES
 
 A = Field("a")
@@ -149,7 +150,7 @@ VOID = np.zeros(2, "V3")
         ({"a": Packed(3, {})}, "$.a", "Packed holds a int"),  # type: ignore[arg-type]  # the point of the case
         (Holder(VOID), "$.a", r"dtype \|V3"),
         ({"a": object()}, "$.a", "object is neither JSON nor an array"),
-        ({"a": np.ma.masked_array([1, 2], [False, True])}, "$.a", "masked array"),
+        ({"a": np.ma.masked_array([1, 2], [False, True])}, "$.a", "would lose its mask"),
         ({"a": Packed(np.zeros(1), {"k": object()})}, "$.a", "object"),
         ({"a": Packed(np.zeros(1), {3: 1})}, "$.a", "must be strings"),  # type: ignore[dict-item]  # the point of the case
         ({"a": Packed(np.zeros(1), [1])}, "$.a", "must be a mapping"),  # type: ignore[arg-type]  # the point of the case
@@ -168,16 +169,227 @@ def test_a_sidecar_named_like_a_key_of_the_envelope(key: str) -> None:
 
 
 def test_refusals_of_what_default_returned() -> None:
-    with pytest.raises(TypeError, match="in what default returned: an array of dtype object"):
-        dumps({"a": Opaque(1)}, default=lambda thing: [np.array([None])])
-
     def failing(thing: Any) -> Any:
+        if isinstance(thing, Opaque):
+            return [np.array([None])]
         raise LookupError("nothing known about it")
 
-    with pytest.raises(TypeError, match=r"at \$\.a: nothing known about it"):
+    with pytest.raises(
+        TypeError, match=r"in what default returned: nothing known about it \(an array of dtype object;"
+    ):
         dumps({"a": Opaque(1)}, default=failing)
-    with pytest.raises(TypeError, match=r"at \$\.a\.inner: "):
+    with pytest.raises(TypeError, match=r"at \$\.a: nothing known about it \(object is neither JSON nor an array\)"):
+        dumps({"a": object()}, default=failing)
+    with pytest.raises(TypeError, match=r"at \$\.a\.inner: vars\(\) argument must have __dict__"):
         dumps({"a": types.SimpleNamespace(inner=VOID)}, default=vars)
+
+    def silent(thing: Any) -> Any:
+        raise TypeError
+
+    with pytest.raises(TypeError, match=r"at \$: TypeError \(object is neither JSON nor an array\)"):
+        dumps(object(), default=silent)
+
+    def strict(thing: Any) -> Any:
+        raise ValueError("out of range")
+
+    with pytest.raises(ValueError, match=r"at \$: out of range \("):
+        dumps(object(), default=strict)
+    with pytest.raises(TypeError, match="recursion limit"):
+        dumps(np.array(["s"]), default=lambda thing: thing)
+
+
+def test_the_place_of_a_refusal_is_found_in_any_object() -> None:
+    around = types.SimpleNamespace(numpy=np, kind=Holder, sys=sys)
+    around.self = around
+    around.deep = {"k" * 500: [Slotted(VOID)]}
+    with pytest.raises(TypeError) as caught:
+        dumps(around, default=lambda thing: vars(thing)["deep"])
+    text = "k" * 79
+    assert str(caught.value).startswith(f"at $.deep['{text}...][0].a: vars() argument")
+    around.deep = None
+    with pytest.raises(TypeError, match=r"^in what default returned: "):
+        dumps(around, default=lambda thing: [np.array([None])] if thing is around else vars(thing))
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    a: NDArray[Any]
+
+
+# Values that the wire lacks, each with what default makes of it.
+LACKING: dict[str, Any] = {
+    "text": np.array(["s", "t"]),
+    "bytes": np.array([b"s"]),
+    "dates": np.array(["2026-11-30"], "M8[D]"),
+    "durations": np.array([3], "m8[s]"),
+    "objects": np.array([None, 1]),
+    "a structured array": np.zeros(2, "i2,f4"),
+    "void": VOID,
+    "a long double": np.zeros(1, np.longdouble),
+    "a masked array": np.ma.masked_array([1, 2], [False, True]),
+    "a masked constant": np.ma.masked,
+    "a scalar date": np.datetime64("2026-11-30"),
+    "a scalar duration": np.timedelta64(3, "s"),
+    "a complex scalar": np.complex128(1j),
+    "a structured scalar": np.zeros(2, "i2,f4")[0],
+    "a scalar of bytes": np.bytes_(b"s"),
+    "packed text": Packed(np.array(["s"]), {"start": 1}),
+    "packed nothing": Packed(3, {}),  # type: ignore[arg-type]  # the point of the case
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+@pytest.mark.parametrize("arrays_as", ["envelope", "nested"])
+def test_default_is_asked_for_what_the_wire_lacks(name: str, arrays_as: Any) -> None:
+    asked: list[Any] = []
+
+    def default(thing: Any) -> Any:
+        asked.append(thing)
+        return {"what": name, "a": np.arange(2, dtype=np.int8)}
+
+    body = dumps({"before": np.zeros(1), "it": LACKING[name], "k": 1}, arrays=arrays_as, default=default)
+    result = loads(body, [A])
+    assert len(asked) == 1
+    assert asked[0] is LACKING[name]
+    assert result["it"]["what"] == name
+    assert result["it"]["a"].tolist() == [0, 1]
+    assert result["k"] == 1
+    with pytest.raises(TypeError, match=r"at \$\.it: "):
+        dumps({"it": LACKING[name]}, arrays=arrays_as)
+
+
+def test_default_is_not_asked_for_what_the_wire_has() -> None:
+    def default(thing: Any) -> Any:
+        raise AssertionError(thing)
+
+    document = {"a": np.zeros(2, ">f4"), "b": np.float16(1), "c": Packed(np.zeros(1), {"k": 1})}
+    for arrays_as in ("envelope", "nested"):
+        assert dumps(document, arrays=arrays_as, default=default) == dumps(document, arrays=arrays_as)
+    with pytest.raises(ValueError, match="a sidecar cannot be named data"):
+        dumps(Packed(np.zeros(1), {"data": 1}), default=default)
+    with pytest.raises(TypeError, match="must be a mapping"):
+        dumps(Packed(np.zeros(1), [1]), default=default)  # type: ignore[arg-type]  # the point of the case
+
+
+def test_default_is_asked_for_complex_numbers_where_there_are_no_envelopes() -> None:
+    def default(thing: Any) -> Any:
+        return {"real": thing.real, "imag": thing.imag}
+
+    document = {"a": np.array([1 + 2j]), "b": np.arange(2)}
+    nested = b'{"a":{"real":[1.0],"imag":[2.0]},"b":[0,1]}'
+    assert dumps(document, arrays="nested", default=default) == nested
+    dump = iter_dumps(document, default=default)
+    assert loads(b"".join(dump), [A])["a"].tolist() == [1 + 2j]
+    assert b"".join(dump.nested()) == nested
+    pretty = iter_dumps(document, default=default, option=orjson.OPT_INDENT_2).nested()
+    assert b"".join(pretty) == dumps(document, arrays="nested", default=default, option=orjson.OPT_INDENT_2)
+
+
+class TestWhatWouldLoseMoreThanNumbers:
+    """Objects with ``__array__`` that say more than an array can."""
+
+    def refused(self, value: Any, lost: str) -> None:
+        with pytest.raises(TypeError, match=rf"^at \$\.a: a {type(value).__name__} would lose {lost}"):
+            dumps({"a": value})
+        with pytest.raises(TypeError, match="would lose"):
+            pack_ndarray(value)
+        assert dumps({"a": value}, default=lambda thing: type(thing).__name__) == orjson.dumps(
+            {"a": type(value).__name__}
+        )
+
+    def test_pandas(self) -> None:
+        pandas = pytest.importorskip("pandas")
+        self.refused(pandas.DataFrame({"x": [1, 2], "y": [3, 4]}), "the names of its columns")
+        self.refused(pandas.Series([1, 2], index=["x", "y"]), "its index")
+        self.refused(pandas.array([1, None]), "its nulls")
+        self.refused(pandas.array([1.5, None]), "its nulls")
+        self.refused(pandas.Index([1, None], dtype="Int64"), "its nulls")
+        # These are numbers and nothing else.
+        for plain in (pandas.array([1, 2]), pandas.Index([1, 2]), pandas.Series([1, 2]).to_numpy()):
+            assert loads(dumps({"a": plain}), [A])["a"].tolist() == [1, 2]
+        assert loads(dumps({"a": pandas.RangeIndex(3)}), [A])["a"].tolist() == [0, 1, 2]
+        not_a_number = loads(dumps({"a": pandas.Index([1.5, float("nan")])}), [A])["a"]
+        assert np.array_equal(not_a_number, [1.5, np.nan], equal_nan=True)
+        for other in (pandas.Index(["x"]), pandas.MultiIndex.from_tuples([(1, 2)])):
+            with pytest.raises(TypeError, match="an array of dtype object"):
+                dumps({"a": other})
+        records = dumps(
+            {"a": pandas.DataFrame({"x": [1, 2]})},
+            default=lambda frame: {name: frame[name].to_numpy() for name in frame},
+        )
+        assert loads(records, [Field("x")])["a"]["x"].tolist() == [1, 2]
+
+    def test_polars(self) -> None:
+        polars = pytest.importorskip("polars")
+        self.refused(polars.DataFrame({"x": [1, 2]}), "the names of its columns")
+        self.refused(polars.Series([1, None]), "its nulls")
+        assert loads(dumps({"a": polars.Series([1, 2])}), [A])["a"].tolist() == [1, 2]
+
+    def test_xarray(self) -> None:
+        xarray = pytest.importorskip("xarray")
+        self.refused(xarray.DataArray([1, 2], dims="x", coords={"x": [5, 6]}), "its coordinates")
+        self.refused(xarray.Dataset({"v": ("x", [1])}), "its coordinates")
+        self.refused(xarray.Variable("x", [1, 2]), "the names of its dimensions")
+
+    @pytest.mark.parametrize(
+        ("attribute", "lost"),
+        [
+            ("unit", "its unit"),
+            ("units", "its unit"),
+            ("mask", "its mask"),
+            ("column_names", "the names of its columns"),
+        ],
+    )
+    def test_subclasses_and_strangers(self, attribute: str, lost: str) -> None:
+        numbers = np.arange(3)
+        quantity = type("Quantity", (np.ndarray,), {attribute: property(lambda self: 1)})
+        self.refused(numbers.view(quantity), lost)
+        stranger = type("Stranger", (), {attribute: 1, "__array__": lambda self, dtype=None, copy=None: numbers})
+        self.refused(stranger(), lost)
+
+    def test_columns_of_arrow(self) -> None:
+        class Column:
+            null_count = 0
+
+            def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+                return np.arange(2)
+
+        column = Column()
+        assert loads(dumps({"a": column}), [A])["a"].tolist() == [0, 1]
+        column.null_count = 1
+        self.refused(column, "its nulls")
+
+    def test_what_array_returns_is_judged_in_its_turn(self) -> None:
+        class Variable:
+            def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+                return np.ma.masked_array([1, 2], [False, True])
+
+        with pytest.raises(TypeError, match=r"at \$\.a: a MaskedArray would lose its mask"):
+            dumps({"a": Variable()})
+
+    def test_plain_subclasses_lose_nothing(self, tmp_path: pathlib.Path) -> None:
+        pages = np.memmap(tmp_path / "pages", np.uint8, "w+", shape=(2,))
+        matrix = np.zeros((1, 2), np.uint8).view(np.matrix)
+        assert [item["a"].tolist() for item in loads(dumps([{"a": pages}, {"a": matrix}]), [A])] == [[0, 0], [[0, 0]]]
+
+
+def test_what_fails_to_give_its_array() -> None:
+    class Sparse:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+            raise RuntimeError("too large for a dense array")
+
+    class OnTheDevice:
+        def __dlpack__(self, **_: Any) -> Any:
+            raise BufferError("it is on the device")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    for value, said in ((Sparse(), "too large for a dense array"), (OnTheDevice(), "")):
+        name = type(value).__name__
+        with pytest.raises(TypeError, match=rf"at \$: a {name} that gives no array: .*{said}"):
+            dumps(value)
+        assert dumps(value, default=lambda thing: type(thing).__name__) == orjson.dumps(name)
 
 
 def test_what_orjson_itself_refuses() -> None:
