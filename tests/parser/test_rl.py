@@ -338,6 +338,7 @@ def test_usable_cpus(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
 def parsing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "orjson":
         monkeypatch.setattr(_logprobs, "_decoder", None)
+        monkeypatch.setattr(_logprobs, "_triples_decoder", None)
     else:
         pytest.importorskip("msgspec")
 
@@ -358,7 +359,7 @@ def test_missing_log_probabilities_are_floored(parsing: None, caplog: pytest.Log
     content: list[dict[str, Any]] = [
         {"token": "hello", "logprob": -1.5, "top_logprobs": [{"token": "token_id:9", "logprob": 7}]},
         {"token": "token_id:7", "logprob": None},
-        {"token_id": 8, "token": "x"},
+        {"token_id": 8, "token": "x", "logprob": None},
         {"token": "token_id:x", "logprob": -1e300},
         {"logprob": -2},
         {"token": None, "token_id": None, "logprob": LOGPROB_FLOOR},
@@ -381,10 +382,92 @@ def test_no_log_probabilities(parsing: None) -> None:
         assert [len(column) for column in logprob_columns(nothing)[:2]] == [0, 0]
 
 
-@pytest.mark.parametrize("text", [b"", b"[{]", b"7", b"[7]"])
+def test_triples(parsing: None, caplog: pytest.LogCaptureFixture) -> None:
+    content: list[Any] = [[-0.5, 7, None], [-1, 9, "x"], [None, 3, None], [-2.5, None, "text"]]
+    for source in (
+        content,
+        [tuple(item) for item in content],
+        orjson.dumps(content),
+        b" [ " + orjson.dumps(content)[1:],
+    ):
+        columns = logprob_columns(source)
+        assert columns.logprobs.tolist() == [-0.5, -1, LOGPROB_FLOOR, -2.5]
+        assert columns.token_ids.tolist() == [7, 9, 3, -1]
+        assert columns.n_floored == 1
+    assert logprob_columns([[np.float32(-0.5), np.int64(7)]]).token_ids.tolist() == [7]
+
+
+BAD_LISTS: list[Any] = [
+    7,
+    {"content": []},
+    [7],
+    [None],
+    ["text"],
+    [{"7": {"logprob": -0.5}}],
+    [None, {"7": {"logprob": -0.5}}],
+    [{"token_id": 8}],
+    [{"logprob": -1}, {"token_id": 8}],
+    [{"logprob": -1}, [-0.5, 7, None]],
+    [[-0.5, 7, None], {"logprob": -1}],
+    [[-0.5]],
+    [[]],
+    [{"logprob": -1, "token_id": 2**31}],
+    [{"logprob": -1, "token_id": -(2**31) - 1}],
+    [{"logprob": -1, "token": "token_id:" + "9" * 30}],
+    [{"logprob": -1, "token": "token_id:" + "9" * 5000}],
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD_LISTS)))
+def test_what_is_no_list_of_tokens(number: int, parsing: None) -> None:
+    content = BAD_LISTS[number]
+    for source in (content, orjson.dumps(content)):
+        with pytest.raises(ValueError, match=r"not a list of tokens|out of range|integer string") as caught:
+            logprob_columns(source)
+        assert len(str(caught.value)) < 300
+
+
+def test_an_entry_that_is_none_is_named() -> None:
+    objects: list[dict[str, Any]] = [{"logprob": -1}, {"7": {"logprob": -0.5}}]
+    with pytest.raises(ValueError, match=r"the entry 1 is \{'7': \{'logprob': -0.5\}\}, not an object with logprob"):
+        logprob_columns(objects)
+    triples: list[list[Any]] = [[-0.5, 7, None], []]
+    with pytest.raises(ValueError, match=r"the entry 1 is \[\], not \[logprob, token id, text\]"):
+        logprob_columns(triples)
+
+
+@pytest.mark.parametrize("text", [b"", b"[{]", b"[[", b"7", b"[7]"])
 def test_text_that_is_no_list_of_tokens(text: bytes, parsing: None) -> None:
     with pytest.raises(ValueError, match="not a list of tokens"):
         logprob_columns(text)
+
+
+WRONG_TYPES: list[Any] = [
+    {"logprob": "-0.5"},
+    {"logprob": True},
+    {"logprob": [1]},
+    {"logprob": -1, "token_id": "7"},
+    {"logprob": -1, "token_id": 7.5},
+    {"logprob": -1, "token_id": True},
+    [-0.5, "7", None],
+    ["-0.5", 7, None],
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG_TYPES)))
+def test_numbers_of_another_type(number: int, parsing: None) -> None:
+    content = [WRONG_TYPES[number]]
+    with pytest.raises(TypeError, match=r"a (log-probability|token id) is of type "):
+        logprob_columns(content)
+    with pytest.raises((TypeError, ValueError)):
+        logprob_columns(orjson.dumps(content))
+
+
+def test_numbers_too_large_for_any_float() -> None:
+    with pytest.raises(ValueError, match="a log-probability is out of range"):
+        logprob_columns([{"logprob": -(10**400)}])
+    with pytest.raises(TypeError, match="content must be bytes-like, not str"):
+        logprob_columns("[]")
 
 
 def test_without_msgspec(monkeypatch: pytest.MonkeyPatch) -> None:
