@@ -93,7 +93,8 @@ def read_members(field: Field, members: dict[str, Any], offset: int | None, limi
         )
     dtype = check_dtype(field, members.pop("dtype"), offset)
     dimensions = members.pop("shape")
-    if isinstance(dimensions, str) or not isinstance(dimensions, Sequence):
+    # Text and bytes are sequences too, bytes even of integers.
+    if isinstance(dimensions, (str, bytes, bytearray)) or not isinstance(dimensions, Sequence):
         raise MalformedArray(f"{field.name!r} has the shape {shown(dimensions)}, not a list", offset=offset)
     shape = check_shape(field, cast("Sequence[object]", dimensions), limits, offset)
     return Meta(dtype, shape, math.prod(shape) * dtype.itemsize, members)

@@ -123,6 +123,8 @@ def test_shapes_may_hold_numpy_s_integers(shape: Any) -> None:
         {"shape": [-6]},
         {"shape": "6"},
         {"shape": 6},
+        {"shape": b"\x06"},
+        {"shape": bytearray(b"\x06")},
         {"shape": [5]},
         {"dtype": "object"},
         {"dtype": np.dtype("uint8")},

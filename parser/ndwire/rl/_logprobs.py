@@ -121,22 +121,27 @@ def _columns_of(items: Any) -> tuple[list[Any], list[Any]]:
     """Return the log-probabilities and the token ids of a parsed list."""
     if not isinstance(items, Sequence):
         raise ValueError(f"not a list of tokens with log-probabilities: {shown(items)}")
-    values: list[Any] = []
-    token_ids: list[Any] = []
     triples = len(items) > 0 and isinstance(items[0], (list, tuple))
-    for item in items:
-        if triples and isinstance(item, (list, tuple)) and len(item) > 1:
-            values.append(item[0])
-            token_ids.append(_token_id(item[1], None))
-        elif not triples and isinstance(item, Mapping) and "logprob" in item:
-            values.append(item["logprob"])
-            token_ids.append(_token_id(item.get("token_id"), item.get("token")))
-        else:
-            raise ValueError(
-                f"not a list of tokens with log-probabilities: the entry {len(values)} is {shown(item)}, "
-                f"not {'[logprob, token id, text]' if triples else 'an object with logprob'}"
-            )
-    return values, token_ids
+    try:
+        if triples:
+            return [item[0] for item in items], [_token_id(item[1], None) for item in items]
+        return (
+            [item["logprob"] for item in items],
+            [_token_id(item.get("token_id"), item.get("token")) for item in items],
+        )
+    except (LookupError, TypeError, AttributeError) as exc:
+        wanted = "[logprob, token id, text]" if triples else "an object with logprob"
+        wrong = ((number, item) for number, item in enumerate(items) if not _is_entry(item, triples=triples))
+        number, item = next(wrong, (0, items[0]))
+        raise ValueError(
+            f"not a list of tokens with log-probabilities: the entry {number} is {shown(item)}, not {wanted}"
+        ) from exc
+
+
+def _is_entry(item: Any, *, triples: bool) -> bool:
+    if triples:
+        return isinstance(item, (list, tuple)) and len(item) > 1
+    return isinstance(item, Mapping) and "logprob" in item
 
 
 def _numbers(values: list[Any], kinds: tuple[type, ...], dtype: Any, what: str) -> NDArray[Any]:
