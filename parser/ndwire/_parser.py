@@ -49,8 +49,8 @@ class Parser:
             compressed. Lets a large array be decoded into memory of its size from the start, and ``close`` notice
             a short body.
         allocate: ``allocate(name, n_bytes)`` gives the memory for an array: a writable, C-contiguous uint8 array of at
-            least ``n_bytes`` bytes, which is an upper bound of what the array takes. The array's memory is then the
-            beginning of that buffer.
+            least ``n_bytes`` bytes that begins at a multiple of 8 bytes. ``n_bytes`` is an upper bound of what the
+            array takes; the array's memory is then the beginning of that buffer.
         limits: What the body may hold.
         json_loads: Parses what remains of the JSON: text in, plain dicts, lists and scalars out, ``ValueError`` for
             text that it refuses. ``json.loads`` reads what orjson does not: NaN, Infinity, and lone surrogates.
