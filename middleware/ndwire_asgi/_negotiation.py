@@ -8,24 +8,23 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from email.message import Message
 from typing import Any, Final, Literal, cast
-from urllib.request import parse_http_list
+
+from ndwire_asgi._preferences import first_preference
 
 When = Literal["preferred", "always"] | Callable[[Mapping[str, Any]], bool]
 """Who gets envelopes: those who ask, all, or those whom a function of the ASGI scope chooses."""
 
 RawHeaders = list[tuple[bytes, bytes]]
 
-PREFERENCE: Final = "ndarray"
-ENVELOPE: Final = "envelope"
+PREFERENCE: Final = b"ndarray"
+ENVELOPE: Final = b"envelope"
 APPLIED: Final = (b"preference-applied", b"ndarray=envelope")
 SCOPE_KEY: Final = "ndwire_asgi"
 """Where in the scope a middleware leaves its decision."""
 
 _PREFER: Final = b"prefer"
 _PREFER_LENGTH: Final = len(_PREFER)
-_NDARRAY: Final = PREFERENCE.encode()
 _VARY: Final = b"vary"
 _VARY_LENGTH: Final = len(_VARY)
 _LINES: Final = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl"))
@@ -90,16 +89,8 @@ def prefers_envelope(scope: Mapping[str, Any]) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _first_preference(header: bytes) -> str | None:
-    if _NDARRAY not in header.lower():
-        return None
-    for item in parse_http_list(header.decode("latin-1")):
-        message = Message()
-        message["prefer"] = item
-        parameters = message.get_params([], header="prefer")
-        if parameters and parameters[0][0].lower() == PREFERENCE:
-            return parameters[0][1]
-    return None
+def _first_preference(header: bytes) -> bytes | None:
+    return first_preference(header, PREFERENCE)
 
 
 def checked_when(when: object) -> When:
