@@ -11,17 +11,18 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ndwire import Field, Rewriter
+from ndwire_asgi._headers import plain_headers, with_headers_read
 from ndwire_asgi._negotiation import (
-    NOT_ASKED,
     SCOPE_KEY,
+    Negotiated,
     When,
+    checked_vary,
     checked_when,
     is_coroutine_function,
     negotiate,
-    rewritable,
-    with_headers_read,
 )
 from ndwire_asgi._responder import Responder, Rewritten, Settings, logger
+from ndwire_asgi._tags import RANGES, seen_by_app
 
 Fields = Sequence[Field] | Mapping[str, Sequence[Field]]
 """One registry for every path, or several by path prefix."""
@@ -45,11 +46,13 @@ class NDArrayMiddleware:
             name their dtypes.
         when: ``"preferred"`` rewrites for requests that ask, ``"always"`` for all; a function of the ASGI scope decides
             for itself (``prefers_envelope`` is there to combine it with).
+        vary: The names of the request's headers that such a function looks at, for caches; ``("Prefer",)`` by default.
         max_hold_bytes: A value of more bytes of text goes out as it came.
         on_rewrite: Called with a ``Rewritten`` when a response in which something was rewritten has gone out.
 
     Raises:
-        ValueError: Fields that cannot work, a prefix that does not begin with a slash, or another ``when``.
+        ValueError: Fields that cannot work, a prefix that does not begin with a slash, another ``when``, or ``vary``
+            where ``when`` is no function.
         TypeError: Something in ``fields`` is no ``Field``, or a coroutine function where a plain one is wanted.
     """
 
@@ -59,6 +62,7 @@ class NDArrayMiddleware:
         fields: Fields,
         *,
         when: When = "preferred",
+        vary: Sequence[str] | None = None,
         max_hold_bytes: int = _MAX_HOLD_BYTES,
         on_rewrite: Callable[[Rewritten], object] | None = None,
     ) -> None:
@@ -66,6 +70,7 @@ class NDArrayMiddleware:
             raise TypeError("on_rewrite must be a plain function: it is called, not awaited")
         self.app = app
         self.when: When = checked_when(when)
+        self._vary = checked_vary(self.when, vary)
         self._routes = _routes(fields)
         self._settings = Settings(max_hold_bytes, on_rewrite)
         for _, sequence in self._routes:
@@ -78,21 +83,21 @@ class NDArrayMiddleware:
         if not fields:
             await self.app(scope, receive, send)
             return
-        negotiated = negotiate(self.when, scope)
-        extensions = scope.get("extensions")
-        if negotiated.envelopes and extensions and not _FILES.isdisjoint(extensions):
-            # A copy only here: outer middlewares may read from the scope what the app leaves in it.
-            kept = {name: value for name, value in extensions.items() if name not in _FILES}
-            scope = {**scope, "extensions": kept}
-        scope[SCOPE_KEY] = negotiated
-        if negotiated.envelopes:
-            responder = Responder(send, fields, negotiated, self._settings, scope)
-            await self.app(scope, receive, responder.send)
-            await responder.finish()
-        elif negotiated.vary:
-            await self.app(scope, receive, _varying(send))
+        negotiated = negotiate(self.when, self._vary, scope)
+        if not negotiated.envelopes:
+            scope[SCOPE_KEY] = negotiated
+            await self.app(scope, receive, _varying(send, negotiated.vary) if negotiated.vary else send)
+            return
+        outer: Negotiated | None = scope.get(SCOPE_KEY)
+        if outer is not None and outer.envelopes:
+            # It has changed the request already.
+            negotiated.outer = outer
         else:
-            await self.app(scope, receive, send)
+            scope = _scope_of_envelopes(scope)
+        scope[SCOPE_KEY] = negotiated
+        responder = Responder(send, fields, negotiated, self._settings, scope)
+        await self.app(scope, receive, responder.send)
+        await responder.finish()
 
     def _fields_for(self, scope: Scope) -> tuple[Field, ...]:
         routes = self._routes
@@ -127,24 +132,37 @@ def _route_path(scope: Mapping[str, Any]) -> str:
     return below if below.startswith("/") else path if below else "/"
 
 
-def _varying(send: Send) -> Send:
-    """Say of responses that would have been rewritten that they depend on ``Prefer``; else pass all messages on."""
+def _scope_of_envelopes(scope: Scope) -> Scope:
+    """Return what the app sees of a request that gets envelopes: the same object if nothing is hidden or changed."""
+    changed: Scope = {}
+    headers = seen_by_app(scope, RANGES)
+    if headers is not None:
+        changed["headers"] = headers
+    extensions = scope.get("extensions")
+    if extensions and not _FILES.isdisjoint(extensions):
+        changed["extensions"] = {name: value for name, value in extensions.items() if name not in _FILES}
+    # A copy only where it has to be: outer middlewares may read from the scope what the app leaves in it.
+    return {**scope, **changed} if changed else scope
+
+
+def _varying(send: Send, vary: Sequence[bytes]) -> Send:
+    """Say of responses that might have been rewritten what that depended on; else pass all messages on."""
 
     def pass_on(message: Message) -> Awaitable[None]:
         # Not a coroutine itself: that would cost as much as all else here.
         if message["type"] == "http.response.start":
-            message = _varied(message)
+            message = _varied(message, vary)
         return send(message)
 
     return pass_on
 
 
-def _varied(message: Message) -> Message:
+def _varied(message: Message, vary: Sequence[bytes]) -> Message:
     message = with_headers_read(message)
     try:
-        response = rewritable(message, NOT_ASKED)
+        headers = plain_headers(message, vary)
     except Exception as exc:
         # Headers that are none, for example: whatever it is, the server is to see it as it came.
         logger.warning("the response goes out as it came", exc_info=exc)
         return message
-    return message if response is None else {**message, "headers": response[1]}
+    return message if headers is None else {**message, "headers": headers}

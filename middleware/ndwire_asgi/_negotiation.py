@@ -1,21 +1,20 @@
-"""What the headers of a request and a response say about envelopes. Pure functions.
+"""Which requests get envelopes, and what that depends on. Pure functions.
 
-Source: RFC 7240 (Prefer), RFC 9110 sections 8 (representations) and 12.5.5 (Vary).
+Source: RFC 7240 (Prefer), RFC 9110 section 12.5.5 (Vary).
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, cast
 
 from ndwire_asgi._preferences import first_preference
 
 When = Literal["preferred", "always"] | Callable[[Mapping[str, Any]], bool]
 """Who gets envelopes: those who ask, all, or those whom a function of the ASGI scope chooses."""
-
-RawHeaders = list[tuple[bytes, bytes]]
 
 PREFERENCE: Final = b"ndarray"
 ENVELOPE: Final = b"envelope"
@@ -25,19 +24,7 @@ SCOPE_KEY: Final = "ndwire_asgi"
 
 _PREFER: Final = b"prefer"
 _PREFER_LENGTH: Final = len(_PREFER)
-_VARY: Final = b"vary"
-_VARY_LENGTH: Final = len(_VARY)
-_LINES: Final = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl"))
-_UNTOUCHED: Final = frozenset((204, 206, 304))
-# The headers that matter here. Those of the last line are about bytes that are no longer sent.
-_ROLES: Final = {
-    b"content-type": "type",
-    b"content-encoding": "encoding",
-    b"preference-applied": "applied",
-    b"etag": "tag",
-    b"content-length": "length",
-    **dict.fromkeys((b"content-md5", b"digest", b"content-digest", b"repr-digest", b"accept-ranges"), "dropped"),
-}
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 class Negotiated:
@@ -45,31 +32,48 @@ class Negotiated:
 
     Attributes:
         envelopes: Whether arrays go out as envelopes.
-        vary: Whether that depended on the request's ``Prefer``.
+        vary: The names of the request's headers that this depended on.
         applied: Whether the response is to say so.
-        written: Set by a response that writes its envelopes itself.
+        outer: What another middleware, outside of this one, decided, if that was in favour of envelopes.
+        written: Whether somebody inside has written the response as one of envelopes.
     """
 
-    __slots__ = ("applied", "envelopes", "vary", "written")
+    __slots__ = ("applied", "envelopes", "outer", "vary", "written")
 
-    def __init__(self, envelopes: bool, vary: bool, applied: bool) -> None:
+    def __init__(self, *, envelopes: bool, vary: Sequence[bytes], applied: bool) -> None:
         self.envelopes = envelopes
         self.vary = vary
         self.applied = applied
+        self.outer: Negotiated | None = None
         self.written = False
 
+    def claim(self) -> None:
+        """Say to the middlewares outside that the response is done, headers and all."""
+        decision: Negotiated | None = self
+        while decision is not None:
+            decision.written = True
+            decision = decision.outer
 
-NOT_ASKED: Final = Negotiated(False, True, False)
+
+_BY_PREFER: Final = (b"Prefer",)
+
+NOT_ASKED: Final = Negotiated(envelopes=False, vary=_BY_PREFER, applied=False)
 """The decision about all requests that could have asked for envelopes, and did not."""
 
 
-def negotiate(when: When, scope: Mapping[str, Any]) -> Negotiated:
-    """Decide about one request."""
+def negotiate(when: When, vary: Sequence[bytes], scope: Mapping[str, Any]) -> Negotiated:
+    """Decide about one request.
+
+    Args:
+        when: Who gets envelopes.
+        vary: What that depends on, as ``checked_vary`` gives it.
+        scope: The request's ASGI scope.
+    """
     preferred = prefers_envelope(scope)
     if when == "preferred":
-        return Negotiated(preferred, True, preferred) if preferred else NOT_ASKED
+        return Negotiated(envelopes=True, vary=vary, applied=True) if preferred else NOT_ASKED
     envelopes = when == "always" or (callable(when) and bool(when(scope)))
-    return Negotiated(envelopes, False, envelopes and preferred)
+    return Negotiated(envelopes=envelopes, vary=vary, applied=envelopes and preferred)
 
 
 def prefers_envelope(scope: Mapping[str, Any]) -> bool:
@@ -82,14 +86,15 @@ def prefers_envelope(scope: Mapping[str, Any]) -> bool:
     """
     for name, value in scope.get("headers", ()):
         if len(name) == _PREFER_LENGTH and name.lower() == _PREFER:
-            preference = _first_preference(value)
+            preference = ndarray_preference(value)
             if preference is not None:
                 return preference == ENVELOPE
     return False
 
 
 @functools.lru_cache(maxsize=64)
-def _first_preference(header: bytes) -> bytes | None:
+def ndarray_preference(header: bytes) -> bytes | None:
+    """Return the value of the first ``ndarray`` preference in a header line."""
     return first_preference(header, PREFERENCE)
 
 
@@ -111,94 +116,29 @@ def checked_when(when: object) -> When:
     return cast("When", when)
 
 
+def checked_vary(when: When, vary: Sequence[str] | None) -> tuple[bytes, ...]:
+    """Return the names of the headers that ``when`` depends on.
+
+    Args:
+        when: Who gets envelopes.
+        vary: What its caller says that a function depends on; None: ``Prefer``.
+
+    Raises:
+        ValueError: ``when`` is no function, so that there is nothing to say, or one of the names is none.
+        TypeError: ``vary`` is one string.
+    """
+    if vary is None:
+        return () if when == "always" else _BY_PREFER
+    if isinstance(vary, str):
+        raise TypeError(f"vary must be a sequence of header names, such as ({vary!r},)")
+    if not callable(when):
+        raise ValueError(f"vary says what a function depends on, and when is {when!r}")
+    for name in vary:
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"vary holds {name!r}, which is no header's name")
+    return tuple(name.encode() for name in vary)
+
+
 def is_coroutine_function(function: Callable[..., object]) -> bool:
     """Return whether calling ``function`` gives a coroutine, also where it is an object with ``__call__``."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-Framing = Literal["document", "lines", "events"]
-"""Whether a body is one JSON document, one per line, or an event stream."""
-
-
-@functools.lru_cache(maxsize=256)
-def _framing(content_type: bytes) -> Framing | None:
-    media_type = content_type.partition(b";")[0].strip().lower()
-    if media_type == b"application/json" or (media_type.startswith(b"application/") and media_type.endswith(b"+json")):
-        return "document"
-    if media_type == b"text/event-stream":
-        return "events"
-    return "lines" if media_type in _LINES else None
-
-
-# What a body is, what its headers become, and the length that the app declared.
-Rewritable = tuple[Framing, RawHeaders, int | None]
-
-
-def with_headers_read(start: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return a response's start whose headers can be read more than once; an iterator could be but once."""
-    headers = start.get("headers", ())
-    return start if isinstance(headers, (list, tuple)) else {**start, "headers": list(headers)}
-
-
-def rewritable(start: Mapping[str, Any], negotiated: Negotiated) -> Rewritable | None:
-    """Return what a response becomes; None if it is none that may be rewritten.
-
-    Where its body is rewritten, its headers lose its length, the digests of its bytes, and the offer of ranges, and an
-    ``ETag`` is weak. Where nobody asked for that, they only say that they depend on ``Prefer``.
-
-    Args:
-        start: The response's start, as ``with_headers_read`` gives it. It is not changed.
-        negotiated: What the middleware decided.
-    """
-    status = start["status"]
-    if status < 200 or status in _UNTOUCHED:
-        return None
-    framing: Framing | None = None
-    length: int | None = None
-    rewritten = negotiated.envelopes
-    result: RawHeaders = []
-    for header in start.get("headers", ()):
-        role = _ROLES.get(header[0].lower())
-        if role is None:
-            result.append(header)
-            continue
-        value = header[1]
-        if role == "type":
-            framing = _framing(value)
-            if framing is None:
-                return None
-        elif role == "encoding":
-            if value.strip().lower() not in (b"", b"identity"):
-                return None
-        elif role == "applied":
-            # An NDArrayResponse, another middleware, or an upstream was there before.
-            if _first_preference(value) == ENVELOPE:
-                return None
-        elif rewritten and role == "tag":
-            header = header if value.startswith(b"W/") else (header[0], b"W/" + value)
-        elif rewritten:
-            if role == "length":
-                length = int(value) if len(value) < 20 and value.strip().isdigit() else None
-            continue
-        result.append(header)
-    if framing is None:
-        return None
-    if negotiated.vary:
-        result = extend_vary(result)
-    if negotiated.applied:
-        result.append(APPLIED)
-    return framing, result, length
-
-
-def extend_vary(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    """Return ``headers`` with ``Prefer`` among the names in ``Vary``."""
-    result = list(headers)
-    for index, (name, value) in enumerate(result):
-        if len(name) == _VARY_LENGTH and name.lower() == _VARY:
-            names = [item.strip().lower() for item in value.split(b",")]
-            if b"*" in names or _PREFER in names:
-                return result
-            result[index] = (name, value + b", Prefer")
-            return result
-    result.append((_VARY, b"Prefer"))
-    return result

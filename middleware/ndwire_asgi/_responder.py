@@ -36,7 +36,9 @@ import anyio.lowlevel
 from starlette.types import Message, Scope, Send
 
 from ndwire import Field, Held, Rewriter
-from ndwire_asgi._negotiation import Negotiated, RawHeaders, rewritable, with_headers_read
+from ndwire_asgi._headers import envelope_plan, with_headers_read
+from ndwire_asgi._negotiation import Negotiated
+from ndwire_asgi._tags import RawHeaders
 from ndwire_asgi._threads import render
 
 logger = logging.getLogger("ndwire_asgi")
@@ -153,13 +155,19 @@ class Responder:
         self._start = message
         self._state = State.PASS
         try:
-            response = rewritable(message, self._negotiated)
-            if response is None or self._negotiated.written:
+            plan = envelope_plan(message, self._negotiated)
+            if self._negotiated.written:
                 return message
-            framing, self._headers, self._declared = response
-            if self._scope.get("method") != "HEAD":
-                self._rewriter = Rewriter(self._fields, framing=framing, max_hold_bytes=self._settings.max_hold_bytes)
-                self._state = State.REWRITE if self._declared is None else State.START_HELD
+            if plan.headers is None:
+                return message
+            self._negotiated.claim()
+            self._headers = plan.headers
+            if plan.framing is not None and self._scope.get("method") != "HEAD":
+                self._declared = plan.length
+                self._rewriter = Rewriter(
+                    self._fields, framing=plan.framing, max_hold_bytes=self._settings.max_hold_bytes
+                )
+                self._state = State.REWRITE if plan.length is None else State.START_HELD
         except Exception as exc:
             # Headers that are none, for example: whatever it is, the server is to see it as it came.
             _warn(exc)

@@ -7,7 +7,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -17,16 +17,11 @@ import pytest
 
 from ndwire import Field, Rewriter, dumps, loads, rewrite
 from ndwire_asgi import NDArrayMiddleware, NDArrayResponse, Rewritten, _responder, prefers_envelope
+from support.apps import BIG, BODY, JSON, REWRITTEN, App, Headers, X, answering, ask, body, start
 from support.asgi import ASKED, Exchange, Message, exchange, http_scope
 
-X = Field("x", dtypes=("uint8", "int16", "float32"))
-BODY = b'{"x":[1,2,3],"y":"z"}'
-REWRITTEN = b'{"x":{"data":"AQID","shape":[3],"dtype":"uint8"},"y":"z"}'
-BIG = b'{"x":[%b],"y":"z"}' % b",".join(b"%d" % (k % 251) for k in range(200_000))
-JSON = (b"content-type", b"application/json")
-
-Headers = Iterable[tuple[bytes, bytes]]
 Log = pytest.LogCaptureFixture
+TAG = (b"etag", b'"v1"')
 
 
 @pytest.fixture(params=["asyncio", "trio"], autouse=True)
@@ -35,41 +30,6 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
 
 
 pytestmark = pytest.mark.anyio
-
-
-class App:
-    """Sends what it is told to; remembers its scope."""
-
-    def __init__(self, *messages: Message) -> None:
-        self.messages = messages
-        self.scope: Any = None
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.scope = scope
-        before = repr(self.messages)
-        for message in self.messages:
-            await send(message)
-        assert repr(self.messages) == before
-
-
-def start(*headers: tuple[bytes, bytes], status: int = 200, **more: Any) -> Message:
-    return {"type": "http.response.start", "status": status, "headers": list(headers), **more}
-
-
-def body(data: Any, *, more: bool = False) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": more}
-
-
-def answering(*bodies: bytes, headers: Headers = (JSON,), status: int = 200) -> App:
-    """An app that sends ``bodies`` as the messages of one body."""
-    parts = [body(data, more=k < len(bodies) - 1) for k, data in enumerate(bodies)]
-    return App(start(*headers, status=status), *parts)
-
-
-async def ask(app: Any, *fields: Field, scope: Any = None, leave_after: int | None = None, **options: Any) -> Exchange:
-    return await exchange(
-        NDArrayMiddleware(app, fields or [X], **options), scope or http_scope(ASKED), leave_after=leave_after
-    )
 
 
 async def test_asked() -> None:
@@ -130,11 +90,8 @@ UNTOUCHED: dict[str, App] = {
     "json-like media type": answering(BODY, headers=[(b"content-type", b"application/json5")]),
     "text json": answering(BODY, headers=[(b"content-type", b"text/x+json")]),
     "no media type": answering(BODY, headers=[]),
-    "gzip": answering(BODY, headers=[JSON, (b"Content-Encoding", b"gzip")]),
     "204": answering(b"", status=204),
     "205 without type": answering(b"", headers=[], status=205),
-    "206": answering(BODY, headers=[JSON, (b"content-range", b"bytes 0-20/21")], status=206),
-    "304": answering(b"", status=304, headers=[JSON, (b"etag", b'"a"')]),
     "applied before": answering(BODY, headers=[JSON, (b"Preference-Applied", b"respond-async, ndarray=envelope")]),
     "103": App(start(JSON, status=103)),
     "no messages": App(),
@@ -167,8 +124,8 @@ async def test_what_is_said_about_the_old_bytes_goes() -> None:
     result = await ask(answering(BODY, headers=headers))
     assert result.messages[0]["headers"] == [
         JSON,
-        (b"ETag", b'W/"a"'),
-        (b"etag", b'W/"b"'),
+        (b"ETag", b'W/"a-ndarray"'),
+        (b"etag", b'W/"b-ndarray"'),
         (b"vary", b"Origin, Prefer"),
         (b"preference-applied", b"ndarray=envelope"),
     ]
@@ -179,7 +136,7 @@ async def test_head() -> None:
     result = await ask(app, scope=http_scope(ASKED, method="HEAD"))
     assert result.messages[0]["headers"] == [
         JSON,
-        (b"etag", b'W/"a"'),
+        (b"etag", b'W/"a-ndarray"'),
         (b"vary", b"Prefer"),
         (b"preference-applied", b"ndarray=envelope"),
     ]
@@ -217,13 +174,6 @@ async def test_the_length_is_exact_or_absent(bodies: list[bytes], declared: int 
     result = await ask(answering(*bodies, headers=headers))
     assert result.body == REWRITTEN
     assert result.headers.get(b"content-length") == (None if length is None else b"%d" % length)
-
-
-@pytest.mark.parametrize("declared", [b"", b"x", b"-1", b"1" * 5000, b"0x3"])
-async def test_a_length_that_is_none(declared: bytes) -> None:
-    result = await ask(answering(BODY, headers=[JSON, (b"content-length", declared)]))
-    assert result.body == REWRITTEN
-    assert b"content-length" not in result.headers
 
 
 async def test_large_bodies_with_a_length_go_out_in_several_messages() -> None:
@@ -556,10 +506,9 @@ async def test_a_function_of_the_scope_decides() -> None:
         app = answering(BODY)
         result = await ask(app, scope=http_scope(*[ASKED] * asked, path=path), when=when)
         assert (result.body == REWRITTEN) is expected
-        assert b"vary" not in result.headers
         assert (b"preference-applied" in result.headers) is (expected and asked)
         if not expected:
-            assert result.messages == list(app.messages)
+            assert result.messages == [{**app.messages[0], "headers": [JSON, (b"vary", b"Prefer")]}, app.messages[1]]
 
 
 # With NDArrayResponse.
@@ -587,11 +536,17 @@ async def test_a_response_takes_the_decision(asked: bool, when: Any, monkeypatch
     assert not made
 
 
-async def test_middlewares_within_each_other_work_once() -> None:
-    inner = NDArrayMiddleware(answering(BODY), [X])
-    result = await exchange(NDArrayMiddleware(inner, [X, Field("y", wires=(), raw_dtype="uint8")]), http_scope(ASKED))
-    assert result.body == REWRITTEN
-    assert result.headers[b"vary"] == b"Prefer"
+@pytest.mark.parametrize("when", ["preferred", "always"])
+async def test_middlewares_within_each_other_work_once(when: Any) -> None:
+    outer_fields = [X, Field("y", wires=(), raw_dtype="uint8")]
+    for status, app in ((200, answering(BODY, headers=[JSON, TAG])), (304, answering(b"", headers=[TAG], status=304))):
+        outer = NDArrayMiddleware(NDArrayMiddleware(app, [X], when=when), outer_fields, when=when)
+        scope = http_scope(ASKED, (b"if-none-match", b'W/"v1-ndarray"'))
+        result = await exchange(outer, scope)
+        assert (b"if-none-match", b'"v1"') in app.scope["headers"]
+        assert result.body == (REWRITTEN if status == 200 else b"")
+        assert result.headers[b"etag"] == b'W/"v1-ndarray"'
+        assert result.headers.get(b"vary") == (b"Prefer" if when == "preferred" else None)
 
 
 async def test_no_state_is_shared() -> None:
@@ -706,7 +661,7 @@ async def test_a_fault_of_ours_lets_the_body_out_as_it_came(
         "envelope": (_held, "envelope"),
         "scan": (Scanner, "_scan"),
         "thread": (anyio.to_thread, "run_sync"),
-        "plan": (_responder, "rewritable"),
+        "plan": (_responder, "envelope_plan"),
         "rewriter": (_responder, "Rewriter"),
     }
     owner, attribute = places[name]
@@ -762,7 +717,7 @@ async def test_the_first_fault_counts(monkeypatch: pytest.MonkeyPatch, caplog: L
 
 
 async def test_headers_that_are_none(caplog: Log) -> None:
-    app = App({"type": "http.response.start", "status": 200, "headers": [(b"content-encoding", 7)]}, body(b"x"))
+    app = App({"type": "http.response.start", "status": 200, "headers": [(b"content-type", 7)]}, body(b"x"))
     for scope in (http_scope(ASKED), http_scope()):
         assert (await ask(app, scope=scope)).messages == list(app.messages)
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ndwire_asgi import prefers_envelope
-from ndwire_asgi._negotiation import checked_when, extend_vary, negotiate
+from ndwire_asgi._negotiation import checked_vary, checked_when, negotiate
 
 
 @pytest.mark.parametrize(
@@ -45,23 +45,8 @@ def test_a_scope_without_headers() -> None:
     assert prefers_envelope({}) is False
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ([], [(b"vary", b"Prefer")]),
-        ([(b"vary", b"Origin")], [(b"vary", b"Origin, Prefer")]),
-        ([(b"Vary", b"Accept, PREFER")], [(b"Vary", b"Accept, PREFER")]),
-        ([(b"vary", b"*")], [(b"vary", b"*")]),
-    ],
-)
-def test_vary_is_extended(before: list[tuple[bytes, bytes]], after: list[tuple[bytes, bytes]]) -> None:
-    given = tuple(before)
-    assert extend_vary(given) == after
-    assert list(given) == before
-
-
 def wants_envelope(when: Any, scope: Any) -> bool:
-    return negotiate(when, scope).envelopes
+    return negotiate(when, checked_vary(when, None), scope).envelopes
 
 
 def test_when() -> None:
