@@ -11,6 +11,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ndwire import Field, Rewriter
+from ndwire_asgi._conversion import Rewritten, Settings, logger
 from ndwire_asgi._headers import plain_headers, with_headers_read
 from ndwire_asgi._negotiation import (
     SCOPE_KEY,
@@ -21,7 +22,7 @@ from ndwire_asgi._negotiation import (
     is_coroutine_function,
     negotiate,
 )
-from ndwire_asgi._responder import Responder, Rewritten, Settings, logger
+from ndwire_asgi._responder import Responder
 from ndwire_asgi._tags import RANGES, seen_by_app
 
 Fields = Sequence[Field] | Mapping[str, Sequence[Field]]

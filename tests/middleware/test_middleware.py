@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from ndwire import Field, Rewriter, dumps, loads, rewrite
-from ndwire_asgi import NDArrayMiddleware, NDArrayResponse, Rewritten, _responder, prefers_envelope
+from ndwire_asgi import NDArrayMiddleware, NDArrayResponse, Rewritten, _conversion, _responder, prefers_envelope
 from support.apps import BIG, BODY, JSON, REWRITTEN, App, Headers, X, answering, ask, body, start
 from support.asgi import ASKED, Exchange, Message, exchange, http_scope
 
@@ -95,7 +95,6 @@ UNTOUCHED: dict[str, App] = {
     "applied before": answering(BODY, headers=[JSON, (b"Preference-Applied", b"respond-async, ndarray=envelope")]),
     "103": App(start(JSON, status=103)),
     "no messages": App(),
-    "start alone": App(start(JSON, (b"content-length", b"3"))),
     "trailers before": App({"type": "http.response.trailers"}),
 }
 
@@ -160,12 +159,9 @@ async def test_other_scopes(kind: str) -> None:
     ("bodies", "declared", "length"),
     [
         ([BODY], len(BODY), len(REWRITTEN)),
-        ([BODY], 5, len(REWRITTEN)),
-        ([BODY], 500, len(REWRITTEN)),
         ([BODY, b""], len(BODY), len(REWRITTEN)),
         ([BODY[:7], BODY[7:]], len(BODY), None),
         ([b"", BODY], len(BODY), None),
-        ([BODY, b""], 500, None),
         ([BODY], None, None),
     ],
 )
@@ -434,7 +430,7 @@ async def test_an_app_that_sends_a_path_all_the_same(headers: Headers) -> None:
     app = App(start(*headers), path)
     result = await ask(app)
     if len(list(headers)) == 2:
-        assert result.messages == list(app.messages)
+        assert result.messages[0]["headers"] == [*headers, (b"vary", b"Prefer")]
     assert result.messages[1] is path
 
 
@@ -526,7 +522,7 @@ async def test_a_response_takes_the_decision(asked: bool, when: Any, monkeypatch
             made.append(self)
             return super().feed(data)
 
-    monkeypatch.setattr(_responder, "Rewriter", Counted)
+    monkeypatch.setattr(_conversion, "Rewriter", Counted)
     content = {"x": np.arange(3, dtype=np.uint8)}
     outer = NDArrayMiddleware(NDArrayResponse(content, when="preferred"), [X], when=when)
     result = await exchange(outer, http_scope(*[ASKED] * asked))
@@ -662,7 +658,7 @@ async def test_a_fault_of_ours_lets_the_body_out_as_it_came(
         "scan": (Scanner, "_scan"),
         "thread": (anyio.to_thread, "run_sync"),
         "plan": (_responder, "envelope_plan"),
-        "rewriter": (_responder, "Rewriter"),
+        "rewriter": (_conversion, "Rewriter"),
     }
     owner, attribute = places[name]
     real = getattr(owner, attribute)

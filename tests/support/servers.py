@@ -38,7 +38,8 @@ def served(server: str, app: str, *, ready: str = "/ready/a/b") -> Generator[str
     """Run ``app`` (module:name, from the directory of the tests) under a server; give its URL."""
     port = _free_port()
     arguments = [part.format(port=port, app=app) for part in SERVERS[server][0]]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT.parent}", "NDWIRE_SERVED": "1"}
+    path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT.parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "NDWIRE_SERVED": "1"}
     process = subprocess.Popen([sys.executable, "-m", *arguments], env=environment, cwd=ROOT, start_new_session=True)
     url = f"http://127.0.0.1:{port}"
     try:

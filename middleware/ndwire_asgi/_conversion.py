@@ -1,0 +1,142 @@
+"""The body of one response on its way through the rewriter: what it becomes, and what that took."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeGuard
+
+import anyio.lowlevel
+from starlette.types import Scope
+
+from ndwire import Field, Held, Rewriter
+from ndwire_asgi._headers import Framing
+from ndwire_asgi._threads import render
+
+logger = logging.getLogger("ndwire_asgi")
+
+# The loop is let go on after so much work on it, in seconds.
+_LONG: Final = 0.001
+
+
+class Rewritten(NamedTuple):
+    """What was rewritten in one response.
+
+    Attributes:
+        scope: The request's ASGI scope.
+        fields: The names of the fields, each with the number of values that became envelopes.
+        n_bytes_before: The length of the body as the app sent it.
+        n_bytes_after: The length of the body as it went out.
+        seconds: The time that rewriting took, threads included.
+    """
+
+    scope: Scope
+    fields: dict[str, int]
+    n_bytes_before: int
+    n_bytes_after: int
+    seconds: float
+
+
+class Settings(NamedTuple):
+    """What the responses of one middleware share."""
+
+    max_hold_bytes: int
+    on_rewrite: Callable[[Rewritten], object] | None
+
+
+class Conversion:
+    """Turns the pieces of one body into what goes out.
+
+    No fault of rewriting loses a byte: the rewriter and ``Held`` give back what came.
+
+    Args:
+        fields: What is rewritten.
+        framing: How documents stand in the body.
+        settings: The middleware's.
+
+    Attributes:
+        n_before: The number of bytes that came in.
+        n_after: The number of bytes that went out, as far as the responder has said so.
+    """
+
+    # Most responses change few of these: as defaults of the class they cost nothing.
+    n_before = 0
+    n_after = 0
+    _seconds = 0.0
+    _worked = 0.0  # on the loop, since it was let go on
+
+    def __init__(self, fields: tuple[Field, ...], framing: Framing, settings: Settings) -> None:
+        self._settings = settings
+        self._rewriter = Rewriter(fields, framing=framing, max_hold_bytes=settings.max_hold_bytes)
+        self._facts: dict[str, int] = {}
+
+    async def convert(self, window: bytes) -> list[bytes]:
+        """Return what the next bytes of the body become, as far as it is known."""
+        if self._worked > _LONG:
+            # While the socket takes the data, send does not yield, and the work here does not either.
+            await anyio.lowlevel.checkpoint()
+            self._worked = 0.0
+        before = time.perf_counter()
+        items = self._rewriter.feed(window)
+        seconds = time.perf_counter() - before
+        self.n_before += len(window)
+        self._seconds += seconds
+        self._worked += seconds
+        if self._rewriter.fault is not None:
+            warn(self._rewriter.fault)
+            self._rewriter.fault = None
+        return items if _is_rendered(items) else await self._rendered(items)
+
+    def close(self) -> list[bytes]:
+        """Return what is held, as it came: the body has ended."""
+        return self._rewriter.close()
+
+    async def _rendered(self, items: list[bytes | Held]) -> list[bytes]:
+        """Return text that has all of its values in it."""
+        before = time.perf_counter()
+        results = collections.deque(await render([item for item in items if isinstance(item, Held)]))
+        self._worked = 0.0
+        self._seconds += time.perf_counter() - before
+        pieces: list[bytes] = []
+        faults = 0
+        for item in items:
+            if isinstance(item, bytes):
+                pieces.append(item)
+                continue
+            rendered = results.popleft()
+            faults += rendered.fault is not None
+            pieces += item.original() if faults else rendered.pieces
+            if rendered.rewritten and not faults:
+                self._facts[item.name] = self._facts.get(item.name, 0) + 1
+            elif rendered.refusal is not None:
+                logger.debug("%s goes out as it came: %s", item.name, rendered.refusal)
+            elif faults == 1:
+                warn(rendered.fault)
+        if faults:
+            pieces += self._rewriter.close()
+        return pieces
+
+    def report(self, scope: Scope) -> None:
+        """Say what was rewritten: the body has gone out."""
+        facts = self._facts
+        if not facts and not self._rewriter.fields:
+            return
+        for name, count in self._rewriter.fields.items():
+            facts[name] = facts.get(name, 0) + count
+        logger.debug("rewrote %s: %d bytes became %d in %.6f s", facts, self.n_before, self.n_after, self._seconds)
+        if self._settings.on_rewrite is not None:
+            try:
+                self._settings.on_rewrite(Rewritten(scope, facts, self.n_before, self.n_after, self._seconds))
+            except Exception:
+                logger.warning("on_rewrite failed", exc_info=True)
+
+
+def _is_rendered(items: list[bytes | Held]) -> TypeGuard[list[bytes]]:
+    return Held not in map(type, items)
+
+
+def warn(fault: Exception | None) -> None:
+    """Say that something failed here that should not have."""
+    logger.warning("rewriting failed: the rest of the response goes out as it came", exc_info=fault)
