@@ -83,6 +83,7 @@ class Rewriter:
         framing: ``"document"``; ``"lines"`` for a document per line, as in NDJSON; ``"events"`` for an event stream,
             of which the lines of ``data`` are rewritten. In the latter two a CR or LF ends every value.
         max_hold_bytes: A value of more bytes of text goes out as it came.
+        min_bytes: So does a value of fewer bytes of text.
 
     Attributes:
         fields: The names of the fields that were rewritten so far, each with the number of its values, but for those
@@ -113,15 +114,18 @@ class Rewriter:
         *,
         framing: TextFraming = "document",
         max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES,
+        min_bytes: int = 0,
     ) -> None:
         if framing not in ("document", "lines", "events"):
             raise ValueError(f'framing must be "document", "lines" or "events", not {framing!r}')
         if max_hold_bytes < 0:
             raise ValueError(f"max_hold_bytes must be at least 0, not {max_hold_bytes}")
+        if min_bytes < 0:
+            raise ValueError(f"min_bytes must be at least 0, not {min_bytes}")
         self.fields: dict[str, int] = {}
         self.fault: Exception | None = None
         self._max_hold_bytes = max_hold_bytes
-        self._sink = _Rewriting(max_hold_bytes, self.fields, events=framing == "events")
+        self._sink = _Rewriting(max_hold_bytes, min_bytes, self.fields, events=framing == "events")
         self._registry = _registry(fields, lines=framing != "document")
         self._scanner: Scanner | None = None  # most texts need none
         self._fed = 0  # to the scanner
@@ -133,6 +137,13 @@ class Rewriter:
     def n_held(self) -> int:
         """The number of bytes that have come in and not gone out."""
         return 0 if self._passing else self._fed - self._sink.position
+
+    @property
+    def holds_value(self) -> bool:
+        """Whether what is held begins with a value, in front of which JSON allows white space."""
+        if not self.n_held or self._scanner is None or self._sink.is_elsewhere():
+            return False
+        return self._sink.holds_string or self._scanner.holds_value
 
     def feed(self, data: BytesLike) -> list[bytes | Held]:
         """Take the next bytes of the text.
@@ -164,6 +175,13 @@ class Rewriter:
             return [*self._sink.take(), *self._unsent(octets)]
         self._fed += len(octets)
         return self._sink.take()
+
+    def let_go(self) -> list[bytes | Held]:
+        """Return the value that is held, as it came, and look at it no more. What is no value yet stays held."""
+        most, self._max_hold_bytes = self._max_hold_bytes, 0
+        out = self.feed(b"")
+        self._max_hold_bytes = most
+        return out
 
     def close(self) -> list[bytes]:
         """Return what is held, as it came: the text has ended. If more comes, it goes out as it came, too."""
@@ -213,6 +231,7 @@ class _Rewriting:
         "_events",
         "_line",
         "_max_hold_bytes",
+        "_min_bytes",
         "_n_held",
         "_out",
         "_rewritten",
@@ -221,11 +240,12 @@ class _Rewriting:
         "position",
     )
 
-    def __init__(self, max_hold_bytes: int, rewritten: dict[str, int], *, events: bool) -> None:
+    def __init__(self, max_hold_bytes: int, min_bytes: int, rewritten: dict[str, int], *, events: bool) -> None:
         self.position = 0
         self._events = events
         self._line = b""  # in an event stream, what the line begins with
         self._max_hold_bytes = max_hold_bytes
+        self._min_bytes = min_bytes
         self._rewritten = rewritten
         self._out: list[bytes | Held] = []
         self._entry: Entry | None = None  # of a string that is held; None while one goes out as it comes
@@ -255,7 +275,12 @@ class _Rewriting:
             elif len(self._line) < _LINE_HEAD:
                 self._line += data[i : min(i + _LINE_HEAD - len(self._line), j)]
 
-    def _is_elsewhere(self) -> bool:
+    @property
+    def holds_string(self) -> bool:
+        """Whether a string is held, from its first byte on."""
+        return self._entry is not None
+
+    def is_elsewhere(self) -> bool:
         """Return whether the line is none of ``data``, in an event stream."""
         return self._events and not self._line.removeprefix(_BYTE_ORDER_MARK).startswith(_DATA)
 
@@ -274,7 +299,7 @@ class _Rewriting:
         pass
 
     def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
-        if wire == "envelope" or self._is_elsewhere():
+        if wire == "envelope" or self.is_elsewhere():
             self._entry = None
             self.text(head, 0, len(head))
             return
@@ -309,13 +334,13 @@ class _Rewriting:
         return False
 
     def numbers(self, entry: Entry, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
-        return not self._is_elsewhere() and self._rewrite(entry.field, "nested", runs, skeletons, sum(map(len, runs)))
+        return not self.is_elsewhere() and self._rewrite(entry.field, "nested", runs, skeletons, sum(map(len, runs)))
 
     def flat(self, entry: Entry, text: bytes, kind: FlatKind, offset: int) -> bool:
         field = entry.field
-        if self._is_elsewhere():
+        if self.is_elsewhere():
             return False
-        if field.check is None and len(text) <= self._max_hold_bytes:
+        if field.check is None and self._min_bytes <= len(text) <= self._max_hold_bytes:
             short = envelope_of_flat(field, text, kind)
             if short is not None:
                 self._put(field.name, [short], len(text))
@@ -333,7 +358,7 @@ class _Rewriting:
         self, field: Field, wire: HeldWire, runs: list[Data], skeletons: list[Data] | None, n_bytes: int
     ) -> bool:
         """Let the value's envelope go out, now or later; False if it is to go out as it came."""
-        if n_bytes > self._max_hold_bytes:
+        if not self._min_bytes <= n_bytes <= self._max_hold_bytes:
             return False
         if n_bytes > _AT_ONCE or field.check is not None:
             self._out.append(Held(field, wire, runs, skeletons, n_bytes))
@@ -359,6 +384,7 @@ def rewrite(
     *,
     framing: TextFraming = "document",
     max_hold_bytes: int = DEFAULT_MAX_HOLD_BYTES,
+    min_bytes: int = 0,
 ) -> bytes:
     """Turn the arrays in complete JSON text into envelopes.
 
@@ -367,6 +393,7 @@ def rewrite(
         fields: As for ``Rewriter``.
         framing: As for ``Rewriter``.
         max_hold_bytes: As for ``Rewriter``.
+        min_bytes: As for ``Rewriter``.
 
     Returns:
         The text with envelopes in the place of nested lists, ``.npy`` strings and raw strings of the fields.
@@ -374,7 +401,7 @@ def rewrite(
     Raises:
         ValueError, TypeError: As ``Rewriter``.
     """
-    rewriter = Rewriter(fields, framing=framing, max_hold_bytes=max_hold_bytes)
+    rewriter = Rewriter(fields, framing=framing, max_hold_bytes=max_hold_bytes, min_bytes=min_bytes)
     out: list[bytes] = []
     for item in [*rewriter.feed(text), *rewriter.close()]:
         if isinstance(item, Held):

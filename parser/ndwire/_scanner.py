@@ -123,6 +123,11 @@ class Scanner:
         """The number of bytes fed."""
         return self._base
 
+    @property
+    def holds_value(self) -> bool:
+        """Whether a value is held here, from its first byte on: a list, or what may open a string or an envelope."""
+        return self._list is not None or self._opening is not None or self._state is State.STRING
+
     def feed(self, data: Data, searched: int = 0) -> None:
         """Scan the next piece of the body. The sink's errors pass through.
 
