@@ -5,20 +5,23 @@ from __future__ import annotations
 import collections
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeGuard
 
 import anyio.lowlevel
 from starlette.types import Scope
 
 from ndwire import Field, Held, Rewriter
-from ndwire_asgi._headers import Framing
+from ndwire_asgi._budget import Budget
+from ndwire_asgi._media import Framing, FramingOf
 from ndwire_asgi._threads import render
 
 logger = logging.getLogger("ndwire_asgi")
 
 # The loop is let go on after so much work on it, in seconds.
 _LONG: Final = 0.001
+# What a response may hold without being counted: no more than its messages take in any server.
+_UNCOUNTED: Final = 64 << 10
 
 
 class Rewritten(NamedTuple):
@@ -42,7 +45,11 @@ class Rewritten(NamedTuple):
 class Settings(NamedTuple):
     """What the responses of one middleware share."""
 
+    framing_of: FramingOf
     max_hold_bytes: int
+    budget: Budget
+    min_bytes: int
+    idle_seconds: float
     on_rewrite: Callable[[Rewritten], object] | None
 
 
@@ -66,10 +73,13 @@ class Conversion:
     n_after = 0
     _seconds = 0.0
     _worked = 0.0  # on the loop, since it was let go on
+    _counted = 0  # of the middleware's budget
 
     def __init__(self, fields: tuple[Field, ...], framing: Framing, settings: Settings) -> None:
         self._settings = settings
-        self._rewriter = Rewriter(fields, framing=framing, max_hold_bytes=settings.max_hold_bytes)
+        self._rewriter = Rewriter(
+            fields, framing=framing, max_hold_bytes=settings.max_hold_bytes, min_bytes=settings.min_bytes
+        )
         self._facts: dict[str, int] = {}
 
     async def convert(self, window: bytes) -> list[bytes]:
@@ -87,7 +97,40 @@ class Conversion:
         if self._rewriter.fault is not None:
             warn(self._rewriter.fault)
             self._rewriter.fault = None
-        return items if _is_rendered(items) else await self._rendered(items)
+        n_held = self._rewriter.n_held
+        if _is_rendered(items):
+            return items if self._has_room(n_held) else self._let_go(items)
+        n_held += sum(item.n_bytes for item in items if isinstance(item, Held))
+        return await self._rendered(items) if self._has_room(n_held) else self._let_go(items)
+
+    def _has_room(self, n_held: int) -> bool:
+        return (n_held <= _UNCOUNTED and not self._counted) or self.count(n_held)
+
+    def count(self, n_bytes: int) -> bool:
+        """Hold so many bytes; False if all responses together may not hold as much."""
+        n_bytes = n_bytes if n_bytes > _UNCOUNTED else 0
+        if not self._settings.budget.take(n_bytes - self._counted):
+            return False
+        self._counted = n_bytes
+        return True
+
+    def settle(self, *, over: bool = False) -> None:
+        """What went in has gone out, but for what the rewriter holds; ``over``: nothing more comes."""
+        if self._counted:
+            self.count(0 if over else self._rewriter.n_held)
+
+    @property
+    def holds_value(self) -> bool:
+        """Whether what is held begins with a value, in front of which JSON allows white space."""
+        return self._rewriter.holds_value
+
+    def _let_go(self, items: Iterable[bytes | Held]) -> list[bytes]:
+        """Return text in which all that is held stands as it came."""
+        pieces: list[bytes] = []
+        for item in [*items, *self._rewriter.let_go()]:
+            pieces += [item] if isinstance(item, bytes) else item.original()
+        self.count(0)
+        return pieces
 
     def close(self) -> list[bytes]:
         """Return what is held, as it came: the body has ended."""
@@ -122,6 +165,7 @@ class Conversion:
         """Say what was rewritten: the body has gone out."""
         facts = self._facts
         if not facts and not self._rewriter.fields:
+            logger.debug("a response goes out as it came: no value under the names of the fields became an envelope")
             return
         for name, count in self._rewriter.fields.items():
             facts[name] = facts.get(name, 0) + count

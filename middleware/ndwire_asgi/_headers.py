@@ -5,27 +5,25 @@ Source: RFC 9110 sections 8 (representations), 12.5.5 (Vary) and 15 (status code
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from ndwire_asgi._media import Framing, FramingOf
 from ndwire_asgi._negotiation import APPLIED, ENVELOPE, Negotiated, ndarray_preference
 from ndwire_asgi._tags import RawHeaders, tag_of_envelopes
-
-Framing = Literal["document", "lines", "events"]
-"""Whether a body is one JSON document, one per line, or an event stream."""
 
 BODILESS: Final = frozenset((204, 205, 304))
 """Statuses of responses without a body, besides all below 200."""
 
+_NO_CONTENT: Final = 204
 _NOT_MODIFIED: Final = 304
 _PARTIAL: Final = 206
 _PARTS: Final = b"multipart/byteranges"
-_LINES: Final = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl"))
+_TYPE: Final = b"content-type"
 _VARY: Final = b"vary"
 # The headers that matter here. Those of the last line are about bytes that are no longer sent.
 _ROLES: Final = {
-    b"content-type": "type",
+    _TYPE: "type",
     b"content-encoding": "encoding",
     b"preference-applied": "applied",
     b"etag": "tag",
@@ -43,23 +41,14 @@ class Plan(NamedTuple):
         framing: How documents stand in its body, if that is rewritten.
         length: The length that the app declared, of a body that is rewritten.
         reason: Why it is not, if it is not.
+        packed: The content encoding, if that is the reason.
     """
 
     headers: RawHeaders | None
     framing: Framing | None = None
     length: int | None = None
     reason: str = ""
-
-
-@functools.lru_cache(maxsize=256)
-def framing_of(content_type: bytes) -> Framing | None:
-    """Return how documents stand in a body of this type; None: it is none that is rewritten."""
-    media_type = content_type.partition(b";")[0].strip().lower()
-    if media_type == b"application/json" or (media_type.startswith(b"application/") and media_type.endswith(b"+json")):
-        return "document"
-    if media_type == b"text/event-stream":
-        return "events"
-    return "lines" if media_type in _LINES else None
+    packed: bytes = b""
 
 
 def with_headers_read(start: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -68,7 +57,7 @@ def with_headers_read(start: MutableMapping[str, Any]) -> MutableMapping[str, An
     return start if isinstance(headers, (list, tuple)) else {**start, "headers": list(headers)}
 
 
-def plain_headers(start: Mapping[str, Any], vary: Sequence[bytes]) -> RawHeaders | None:
+def plain_headers(start: Mapping[str, Any], vary: Sequence[bytes], framing_of: FramingOf) -> RawHeaders | None:
     """Return the headers of a response that goes out as it came, although it might have been rewritten.
 
     They say what that depended on; so do those of a 304 (section 15.4.5), of a part, and of a compressed body, since a
@@ -77,14 +66,15 @@ def plain_headers(start: Mapping[str, Any], vary: Sequence[bytes]) -> RawHeaders
     Args:
         start: The response's start, as ``with_headers_read`` gives it.
         vary: The names of the request's headers that it depends on.
+        framing_of: What is rewritten.
 
     Returns:
         The headers; None if they stay as they are.
     """
     status = start["status"]
-    if status < 200 or not vary:
+    if status < 200 or status == _NO_CONTENT or not vary:
         return None
-    rewritable = status == _NOT_MODIFIED
+    untyped = True
     result: RawHeaders = []
     lines: list[bytes] = []
     for header in start.get("headers", ()):
@@ -92,18 +82,19 @@ def plain_headers(start: Mapping[str, Any], vary: Sequence[bytes]) -> RawHeaders
         if name == _VARY:
             lines.append(header[1])
             continue
-        if name == b"content-type":
-            rewritable = framing_of(header[1]) is not None or (status == _PARTIAL and header[1].startswith(_PARTS))
-            if not rewritable:
+        if name == _TYPE:
+            untyped = False
+            value = header[1]
+            if framing_of(value) is None and not (status == _PARTIAL and value.startswith(_PARTS)):
                 return None
         result.append(header)
-    if not rewritable or status == 204:
+    if untyped and status != _NOT_MODIFIED and framing_of(b"") is None:
         return None
     result.append((_VARY, _merged(lines, vary)))
     return result
 
 
-def envelope_plan(start: Mapping[str, Any], negotiated: Negotiated) -> Plan:
+def envelope_plan(start: Mapping[str, Any], negotiated: Negotiated, framing_of: FramingOf) -> Plan:
     """Return what becomes of a response to a request that gets envelopes.
 
     Where its body is rewritten, its headers lose its length, the digests of its bytes, and the offer of ranges, and an
@@ -112,12 +103,14 @@ def envelope_plan(start: Mapping[str, Any], negotiated: Negotiated) -> Plan:
     Args:
         start: The response's start, as ``with_headers_read`` gives it. It is not changed.
         negotiated: What the middleware decided.
+        framing_of: What is rewritten.
     """
     status = start["status"]
-    if status < 200 or status in (204, 205):
+    if status < 200 or status in (_NO_CONTENT, 205):
         return Plan(None, reason=f"a response of status {status} has no body")
-    framing: Framing | None = None
+    content_type = packed = b""
     length: int | None = None
+    obstacle = "it is a part of a body" if status == _PARTIAL else ""
     result: RawHeaders = []
     lines: list[bytes] = []
     for header in start.get("headers", ()):
@@ -127,36 +120,37 @@ def envelope_plan(start: Mapping[str, Any], negotiated: Negotiated) -> Plan:
             continue
         value = header[1]
         if role == "type":
-            framing = framing_of(value)
-            if framing is None:
-                return Plan(plain_headers(start, negotiated.vary), reason=f"its media type is {value!r}")
+            content_type = value
             result.append(header)
+        elif role == "length":
+            if length is not None or len(value) >= 20 or not value.strip().isdigit():
+                # What is wrong about it, the server says best.
+                obstacle = f"its Content-Length is {value[:40]!r}"
+            else:
+                length = int(value)
+        elif role == "tag":
+            tag = tag_of_envelopes(value)
+            if tag is not None:
+                result.append((header[0], tag))
+        elif role == "vary":
+            lines.append(value)
         elif role == "encoding":
             if value.strip().lower() not in (b"", b"identity"):
-                return Plan(plain_headers(start, negotiated.vary), reason=f"its body is packed as {value!r}")
+                packed = value
+                obstacle = f"its body is packed as {value!r}"
             result.append(header)
         elif role == "applied":
             # An NDArrayResponse, another middleware, or an upstream was there before.
             if ndarray_preference(value) == ENVELOPE:
                 return Plan(None, reason="it says that it holds envelopes already")
             result.append(header)
-        elif role == "tag":
-            tag = tag_of_envelopes(value)
-            if tag is not None:
-                result.append((header[0], tag))
-        elif role == "length":
-            if length is not None or len(value) >= 20 or not value.strip().isdigit():
-                # What is wrong about it, the server says best.
-                return Plan(plain_headers(start, negotiated.vary), reason=f"its Content-Length is {value[:40]!r}")
-            length = int(value)
-        elif role == "vary":
-            lines.append(value)
-    if status == _NOT_MODIFIED:
+    framing = framing_of(content_type)
+    if status == _NOT_MODIFIED and (framing is not None or not content_type):
         return Plan(_varied(result, lines, negotiated.vary), reason="a response of status 304 has no body")
-    if framing is None:
-        return Plan(None, reason="it has no media type")
-    if status == _PARTIAL:
-        return Plan(plain_headers(start, negotiated.vary), reason="it is a part of a body")
+    if framing is None or obstacle:
+        reason = obstacle if framing is not None else f"its Content-Type is {content_type[:80]!r}"
+        headers = plain_headers(start, negotiated.vary, framing_of)
+        return Plan(headers, reason=reason, packed=packed if framing is not None else b"")
     _varied(result, lines, negotiated.vary)
     if negotiated.applied:
         result.append(APPLIED)

@@ -31,6 +31,8 @@ from __future__ import annotations
 
 import collections
 import enum
+import functools
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -39,7 +41,8 @@ from starlette.types import Message, Scope, Send
 
 from ndwire import Field
 from ndwire_asgi._conversion import Conversion, Settings, logger, warn
-from ndwire_asgi._headers import Framing, envelope_plan, plain_headers, with_headers_read
+from ndwire_asgi._headers import envelope_plan, plain_headers, with_headers_read
+from ndwire_asgi._media import Framing
 from ndwire_asgi._negotiation import Negotiated
 from ndwire_asgi._tags import RawHeaders
 
@@ -76,12 +79,12 @@ class Responder:
     _state = State.BEGIN
     _start: Message  # while it is held, or when it is sent
     _headers: RawHeaders  # what its headers become, without a length
-    _framing: Framing  # these two are made with the start
-    _conversion: Conversion
+    _framing: Framing
+    _conversion: Conversion | None = None  # made with the start
     _declared: int | None = None
     _n_came = 0  # bytes of the body
     _kept: tuple[Message, ...] = ()  # body messages, while the start is held
-    _sent_any = False
+    _sent_at: float | None = None  # the last part of the body
     _busy = False
     _waiting: collections.deque[anyio.Event] | None = None
 
@@ -121,17 +124,24 @@ class Responder:
         if self._state is State.START_HELD:
             await self._send_as_it_came()
 
+    def release(self) -> None:
+        """Nothing more comes: give back what is held of what the middleware may hold."""
+        if self._conversion is not None:
+            self._conversion.settle(over=True)
+
     def _begin(self, message: Message) -> Message | None:
         """Decide what becomes of the response; return its start, or None if that waits for the body."""
         message = with_headers_read(message)
         self._start = message
         self._state = State.PASS
         try:
-            plan = envelope_plan(message, self._negotiated)
+            plan = envelope_plan(message, self._negotiated, self._settings.framing_of)
             if self._negotiated.written:
                 return message
             if plan.reason:
                 logger.debug("a response goes out as it came: %s", plan.reason)
+            if plan.packed:
+                warn_of_packed_bodies()
             if plan.headers is None:
                 return message
             self._negotiated.claim()
@@ -151,9 +161,10 @@ class Responder:
         if self._state is State.BROKEN:
             # As a server does once the client is gone.
             return
-        if self._state is State.PASS or self._state is State.BEGIN:
-            # Another task's message ended the body while this one waited; or there was no start, and the server's
-            # error is the right one.
+        conversion = self._conversion
+        if conversion is None or self._state is State.PASS:
+            # There was no start, and the server's error is the right one; or another task's message ended the body
+            # while this one waited.
             await self._send(message)
             return
         body = message.get("body", b"")
@@ -163,20 +174,21 @@ class Responder:
         if self._declared is not None:
             if state is State.START_HELD:
                 if self._n_came == self._declared:
-                    await self._send_whole([*(kept.get("body", b"") for kept in self._kept), body], last=last)
+                    bodies = [*(kept.get("body", b"") for kept in self._kept), body]
+                    await self._send_whole(conversion, bodies, last=last)
                     self._state = State.PASS
                     return
                 if last or self._n_came > self._declared:
                     await self._send_as_it_came(message)
                     return
                 if self._scope.get("http_version") in _HTTP_1_0:
-                    await self._keep(message)
+                    await self._keep(conversion, message)
                     return
                 await self._send({**self._start, "headers": self._headers})
             elif self._n_came > self._declared:
                 raise self._wrong_length()
         whole = self._declared is None or self._n_came == self._declared
-        await self._send_part(body, last=last, end=last and whole)
+        await self._send_part(conversion, body, last=last, end=last and whole)
         if last and not whole:
             raise self._wrong_length()
         self._state = State.PASS if last else State.REWRITE
@@ -185,14 +197,15 @@ class Responder:
         # What servers raise. The length is no longer among the headers, so they cannot know.
         return RuntimeError(f"the app declared a body of {self._declared} bytes, and sent {self._n_came}")
 
-    async def _keep(self, message: Message) -> None:
+    async def _keep(self, conversion: Conversion, message: Message) -> None:
         """A part of the body is here, for an HTTP/1.0 client: without a length it could not see where the body is cut.
 
         A document waits until its new length is known. Lines and events would have to wait as well, and are not what
         they were if they do; nor is a document that is too long to be held.
         """
         assert self._declared is not None  # asked before
-        if self._framing == "document" and self._declared <= self._settings.max_hold_bytes:
+        fits = self._declared <= self._settings.max_hold_bytes and conversion.count(self._declared)
+        if fits and self._framing == "document":
             self._kept = (*self._kept, message)
             self._state = State.START_HELD
         else:
@@ -201,28 +214,29 @@ class Responder:
 
     async def _send_as_it_came(self, *messages: Message) -> None:
         """Send the start, and what was kept behind it, as the app did."""
-        headers = plain_headers(self._start, self._negotiated.vary)
+        headers = plain_headers(self._start, self._negotiated.vary, self._settings.framing_of)
         await self._send(self._start if headers is None else {**self._start, "headers": headers})
         for message in (*self._kept, *messages):
             await self._send(message)
         self._state = State.PASS
 
-    async def _send_whole(self, bodies: list[Any], *, last: bool) -> None:
+    async def _send_whole(self, conversion: Conversion, bodies: list[Any], *, last: bool) -> None:
         """All of the body is here: so is its new length, before the start is sent."""
         pieces: list[bytes] = []
         for body in bodies:
             for window in _windows(body):
-                pieces += await self._conversion.convert(window)
-        pieces += self._conversion.close()
+                pieces += await conversion.convert(window)
+        pieces += conversion.close()
         length = (b"content-length", b"%d" % sum(map(len, pieces)))
         await self._send({**self._start, "headers": [*self._headers, length]})
-        await self._emit(pieces, end=last)
-        self._conversion.report(self._scope)
+        await self._emit(conversion, pieces, end=last)
+        conversion.report(self._scope)
 
-    async def _send_part(self, body: Any, *, last: bool, end: bool) -> None:
+    async def _send_part(self, conversion: Conversion, body: Any, *, last: bool, end: bool) -> None:
         """A part of the body is here: what it became goes on at once.
 
         Args:
+            conversion: Of the body.
             body: The part.
             last: Whether it is the last one.
             end: Whether the server is told so.
@@ -231,23 +245,26 @@ class Responder:
         n_bytes = 0
         for window in _windows(body):
             if n_bytes >= _WINDOW:
-                await self._emit(pieces, end=False)
+                await self._emit(conversion, pieces, end=False)
                 pieces = []
                 n_bytes = 0
-            more = await self._conversion.convert(window)
+            more = await conversion.convert(window)
             pieces += more
             n_bytes += sum(map(len, more))
         if last:
-            pieces += self._conversion.close()
+            pieces += conversion.close()
         # Some servers send the head with the first body message: it is not to wait for a value to end.
-        if pieces or end or not self._sent_any:
-            await self._emit(pieces, end=end)
+        if pieces or end or self._sent_at is None:
+            await self._emit(conversion, pieces, end=end)
+        elif time.monotonic() - self._sent_at >= self._settings.idle_seconds and conversion.holds_value:
+            # Somebody on the way may take silence for the end. White space is legal between any two tokens of JSON
+            # (RFC 8259 section 2), also in a line and in an event's data.
+            await self._emit(conversion, [b" "], end=False)
         if end:
-            self._conversion.report(self._scope)
+            conversion.report(self._scope)
 
-    async def _emit(self, pieces: list[bytes], *, end: bool) -> None:
+    async def _emit(self, conversion: Conversion, pieces: list[bytes], *, end: bool) -> None:
         """Send ``pieces`` in messages of a good size, and let go of them on the way."""
-        self._sent_any = True
         body = b""
         if len(pieces) == 1:
             body = pieces[0]
@@ -260,13 +277,15 @@ class Responder:
                 batch.append(piece)
                 n_bytes += len(piece)
                 if n_bytes >= _WINDOW and pieces:
-                    self._conversion.n_after += n_bytes
+                    conversion.n_after += n_bytes
                     await self._send({"type": "http.response.body", "body": b"".join(batch), "more_body": True})
                     batch = []
                     n_bytes = 0
             body = b"".join(batch)
-        self._conversion.n_after += len(body)
+        conversion.n_after += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": not end})
+        self._sent_at = time.monotonic()
+        conversion.settle()
 
     async def _wait_for_turn(self) -> None:
         """Wait until no other task's message is on its way; a lock would cost more than all else, each time."""
@@ -289,6 +308,16 @@ class Responder:
             self._waiting.popleft().set()
         else:
             self._busy = False
+
+
+@functools.cache
+def warn_of_packed_bodies() -> None:
+    """Say, once a process, that nothing can be rewritten that an app has compressed."""
+    logger.warning(
+        "a response was asked for envelopes, but its body is compressed inside of NDArrayMiddleware, and goes out as "
+        "it came. Compress outside of the middleware, and give it hide_accept_encoding=True if the app compresses by "
+        "itself (said once)"
+    )
 
 
 def _size(body: Any) -> int:

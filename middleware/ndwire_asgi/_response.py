@@ -8,7 +8,7 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 from starlette.background import BackgroundTask
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ndwire import Dump, iter_dumps
@@ -20,7 +20,7 @@ from ndwire_asgi._tags import RawHeaders, is_current, seen_by_app, tag_of_envelo
 _SMALL: Final = 64 << 10
 
 
-class NDArrayResponse(Response):
+class NDArrayResponse(JSONResponse):
     """Writes an object that holds arrays as JSON: as envelopes for who asked for them, else as nested lists.
 
     The body is made piece by piece while it is sent: there is never a second copy of an array, and the first piece is
@@ -32,7 +32,7 @@ class NDArrayResponse(Response):
 
     Args:
         content: What ``ndwire.iter_dumps`` writes. The arrays are read while they are sent.
-        status_code, headers, media_type, background: As for ``starlette.responses.Response``.
+        status_code, headers, media_type, background: As for ``starlette.responses.JSONResponse``.
         when: ``"preferred"`` gives envelopes to requests with ``Prefer: ndarray=envelope``, ``"always"`` to all;
             a function of the ASGI scope decides for itself. Behind an ``NDArrayMiddleware``, its decision counts.
         vary: The names of the request's headers that such a function looks at, for caches; ``("Prefer",)`` by default.
@@ -59,7 +59,7 @@ class NDArrayResponse(Response):
         default: Callable[[Any], Any] | None = None,
         option: int = 0,
     ) -> None:
-        # Not Response.__init__: it renders a body, and there is none as a whole.
+        # Not JSONResponse.__init__: it renders a body, and there is none as a whole.
         self.status_code = status_code
         if media_type is not None:
             self.media_type = media_type

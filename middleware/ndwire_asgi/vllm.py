@@ -46,6 +46,8 @@ class VLLMMiddleware(NDArrayMiddleware):
     Attributes:
         fields: What is rewritten, unless the environment says otherwise.
         when: When, unless the environment says otherwise; a method of the scope decides for itself.
+        max_hold_bytes: As for ``NDArrayMiddleware``; more than there, since who trains with a server is trusted.
+        max_held_bytes_total: As for ``NDArrayMiddleware``.
 
     Raises:
         ValueError: A variable holds what cannot work; the message names it.
@@ -53,6 +55,8 @@ class VLLMMiddleware(NDArrayMiddleware):
 
     fields: Fields = FIELDS
     when: Any = "preferred"
+    max_hold_bytes: int = 256 << 20
+    max_held_bytes_total: int = 256 << 20
 
     def __init__(self, app: ASGIApp) -> None:
         when: Any = os.environ.get(WHEN_VARIABLE)
@@ -62,12 +66,21 @@ class VLLMMiddleware(NDArrayMiddleware):
             raise ValueError(f'{WHEN_VARIABLE} must be "preferred" or "always", not {when!r}')
         text = os.environ.get(FIELDS_VARIABLE)
         if text is None:
-            super().__init__(app, self.fields, when=when)
+            self._configure(app, self.fields, when)
             return
         try:
-            super().__init__(app, _parsed(text), when=when)
+            self._configure(app, _parsed(text), when)
         except (ValueError, TypeError) as exc:
             raise ValueError(f"{FIELDS_VARIABLE}: {exc}") from exc
+
+    def _configure(self, app: ASGIApp, fields: Fields, when: Any) -> None:
+        super().__init__(
+            app,
+            fields,
+            when=when,
+            max_hold_bytes=self.max_hold_bytes,
+            max_held_bytes_total=self.max_held_bytes_total,
+        )
 
 
 def _parsed(text: str) -> Fields:

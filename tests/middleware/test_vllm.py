@@ -186,3 +186,19 @@ def test_a_mistake_ends_the_process_with_the_variables_name() -> None:
     )
     assert result.returncode == 1
     assert result.stderr.rstrip().rpartition("\n")[2].startswith("ValueError: NDWIRE_FIELDS: it is not JSON")
+
+
+def test_it_holds_longer_values_than_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b'{"embedding":[%b0]}' % (b"0.125," * (6 << 20))
+
+    async def answer(request: Request) -> Response:
+        return Response(text, media_type="application/json")
+
+    class Small(VLLMMiddleware):
+        max_hold_bytes = 1 << 20
+
+    app = Starlette(routes=[Route("/", answer)])
+    assert len(get(VLLMMiddleware(app), path="/").body) < len(text)
+    assert get(Small(app), path="/").body == text
+    monkeypatch.setenv("NDWIRE_FIELDS", '[{"name": "embedding", "dtypes": ["float32"]}]')
+    assert get(Small(app), path="/").body == text
