@@ -33,8 +33,8 @@ from ndwire_asgi._tags import RANGES, seen_by_app
 Fields = Sequence[Field] | Mapping[str, Sequence[Field]]
 """One registry for every path, or several by path prefix."""
 
-# A value of a few million numbers. A request costs up to about three times as much while it is converted, and any
-# client may send some; where they are trusted, more is fine.
+# A value of ten million small integers. A request costs about twice as much while it is converted, and any client may
+# send some; where they are trusted, more is fine.
 _MAX_HOLD_BYTES: Final = 32 << 20
 _MAX_HELD_BYTES_TOTAL: Final = 256 << 20
 # Proxies and clients wait for minutes, some for a few seconds; a space a second is no load.

@@ -61,12 +61,15 @@ from ndwire import Field
 from ndwire_asgi import NDArrayMiddleware
 def resident(key):
     return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(key))
-def measure(messages, **options):
+def measure(messages, clients=1, **options):
     sent = 0
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
         for message in messages:
+            message = bytes(memoryview(message))  # a copy, as apps send new text each time
             await send({"type": "http.response.body", "body": message, "more_body": True})
+            if clients > 1:
+                await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b""})
     async def send(message):
         nonlocal sent
@@ -74,7 +77,8 @@ def measure(messages, **options):
     async def run():
         fields = [Field("x", dtypes=("uint8", "int16"))]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"prefer", b"ndarray=envelope")]}
-        await NDArrayMiddleware(app, fields, **options)(scope, None, send)
+        middleware = NDArrayMiddleware(app, fields, **options)
+        await asyncio.gather(*(middleware(dict(scope), None, send) for _ in range(clients)))
     before = resident("VmRSS")
     open("/proc/self/clear_refs", "w").write("5")
     asyncio.run(run())
@@ -116,3 +120,20 @@ def test_memory_of_a_list_that_may_not_be_held() -> None:
     )
     assert sent == 4000 * 60000 + 9
     assert added <= (16 << 20) + (8 << 20)
+
+
+# Lists of 30 MiB, which may be held, and of 100 MB, which may not.
+@pytest.mark.timed
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("clients", "messages", "mebibytes"), [(4, 1600, 200), (1, 520, 100), (4, 520, 300), (16, 520, 500)]
+)
+def test_memory_on_request(clients: int, messages: int, mebibytes: int) -> None:
+    added, sent = run(
+        f"""
+        piece = b"17," * 20000
+        measure([b'{{"x":['] + [piece] * {messages} + [b"0]}}"], clients={clients})
+        """
+    )
+    assert sent > clients * messages * 20000
+    assert added <= mebibytes << 20
