@@ -83,7 +83,6 @@ class Responder:
     _conversion: Conversion | None = None  # made with the start
     _declared: int | None = None
     _n_came = 0  # bytes of the body
-    _kept: tuple[Message, ...] = ()  # body messages, while the start is held
     _sent_at: float | None = None  # the last part of the body
     _busy = False
     _waiting: collections.deque[anyio.Event] | None = None
@@ -96,6 +95,7 @@ class Responder:
         self._negotiated = negotiated
         self._settings = settings
         self._scope = scope
+        self._kept = bytearray()  # of the body, while the start is held
 
     async def send(self, message: Message) -> None:
         """Take the app's next message."""
@@ -174,8 +174,7 @@ class Responder:
         if self._declared is not None:
             if state is State.START_HELD:
                 if self._n_came == self._declared:
-                    bodies = [*(kept.get("body", b"") for kept in self._kept), body]
-                    await self._send_whole(conversion, bodies, last=last)
+                    await self._send_whole(conversion, [self._kept, body], last=last)
                     self._state = State.PASS
                     return
                 if last or self._n_came > self._declared:
@@ -204,9 +203,9 @@ class Responder:
         they were if they do; nor is a document that is too long to be held.
         """
         assert self._declared is not None  # asked before
-        fits = self._declared <= self._settings.max_hold_bytes and conversion.count(self._declared)
-        if fits and self._framing == "document":
-            self._kept = (*self._kept, message)
+        is_short = self._framing == "document" and self._declared <= self._settings.max_hold_bytes
+        if is_short and conversion.count(self._declared):
+            self._kept += bytes(message.get("body", b""))
             self._state = State.START_HELD
         else:
             logger.debug("a response goes out as it came: the client needs to know its length (HTTP/1.0)")
@@ -216,7 +215,9 @@ class Responder:
         """Send the start, and what was kept behind it, as the app did."""
         headers = plain_headers(self._start, self._negotiated.vary, self._settings.framing_of)
         await self._send(self._start if headers is None else {**self._start, "headers": headers})
-        for message in (*self._kept, *messages):
+        if self._kept:
+            await self._send({"type": "http.response.body", "body": bytes(self._kept), "more_body": True})
+        for message in messages:
             await self._send(message)
         self._state = State.PASS
 

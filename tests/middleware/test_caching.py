@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -284,6 +285,21 @@ async def test_what_a_304_says_about_the_bytes_of_lists_goes() -> None:
     assert result.messages[0]["headers"] == [OWN, (b"cache-control", b"no-cache"), BY_PREFER]
     result = await ask(answering(b"", headers=headers, status=304), scope=http_scope())
     assert result.messages[0]["headers"] == [*headers, BY_PREFER]
+
+
+@pytest.mark.parametrize("part", [b'"', b'W/"', b'"a-ndarray",', b"-ndarray", b", ", b"\\"])
+def test_time_to_read_tags_is_linear(part: bytes) -> None:
+    def seconds(n: int) -> float:
+        scope = http_scope((b"if-none-match", part * n), (b"if-match", part * n))
+        before = time.process_time()
+        seen_by_app(scope, frozenset())
+        is_current(scope["headers"], b'"a"')
+        return time.process_time() - before
+
+    for _ in range(5):
+        if seconds(80_000) <= 8 * seconds(20_000) + 0.02:
+            return
+    pytest.fail("four times the text took more than eight times as long")
 
 
 # Ranges.
