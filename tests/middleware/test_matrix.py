@@ -19,8 +19,8 @@ CLIENT = [
     Field("npy"),
     Field("raw", raw_dtype="float32"),
 ]
-# A server may name the headers as it likes and put the time into them.
-VOLATILE = {"date", "vary"}
+# A server may name the headers as it likes and put the time into them, as may a framework.
+VOLATILE = {"date", "expires", "vary"}
 HTTP_VERSION = "x-http-version"
 REWRITTEN = {"json", "file", "stream", "sse", "ndjson"}
 
