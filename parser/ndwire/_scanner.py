@@ -125,8 +125,8 @@ class Scanner:
 
     @property
     def holds_value(self) -> bool:
-        """Whether a value is held here, from its first byte on: a list, or what may open a string or an envelope."""
-        return self._list is not None or self._opening is not None or self._state is State.STRING
+        """Whether a list or the opening of a string is held here, from its first byte on."""
+        return self._list is not None or self._state is State.STRING
 
     def feed(self, data: Data, searched: int = 0) -> None:
         """Scan the next piece of the body. The sink's errors pass through.
