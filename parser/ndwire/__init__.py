@@ -16,8 +16,8 @@ from ndwire._errors import (
     MalformedJSON,
     WireError,
 )
+from ndwire._events import ServerSentEvent
 from ndwire._field import Field, Packed, Wire
-from ndwire._framing import ServerSentEvent
 from ndwire._held import Held, Rendered
 from ndwire._limits import Limits
 from ndwire._parser import Parser, ReadOptions, loads

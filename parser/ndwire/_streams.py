@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from ndwire import _responses
+from ndwire._events import Done, EventStream
 from ndwire._field import Field
-from ndwire._framing import NDJSON, EventStream, Framing
+from ndwire._framing import Framing, Phase
+from ndwire._limits import Limits
+from ndwire._ndjson import NDJSON
 from ndwire._octets import BytesLike
 from ndwire._parser import Parser, ReadOptions
+
+_DEFAULT_LIMITS: Final = Limits()
 
 
 def load(
@@ -85,7 +90,12 @@ async def aload_response(response: Any, fields: Iterable[Field], **options: Unpa
 
 
 def iter_sse(
-    source: Any, fields: Iterable[Field], *, events: bool = False, **options: Unpack[ReadOptions]
+    source: Any,
+    fields: Iterable[Field],
+    *,
+    events: bool = False,
+    done: Done = "optional",
+    **options: Unpack[ReadOptions],
 ) -> Iterator[Any]:
     """Read a stream of server-sent events; arrays are decoded while their event arrives.
 
@@ -95,24 +105,34 @@ def iter_sse(
         source: A response as for ``load_response``, or an iterable of chunks.
         fields: The registered fields.
         events: Whether to give ``ServerSentEvent(data, event, id)``, whose ``data`` is the document.
-        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``, for each event.
+        done: ``"required"`` for servers that always send ``[DONE]``: a proxy that cuts a stream between two events
+            leaves no other sign.
+        **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``, for each event. An event's type and
+            id are bounded by ``limits.remainder_bytes`` as well.
 
     Yields:
         The document of each event, as soon as it is complete.
 
     Raises:
-        WireError: An event is broken, or the stream ends within one. The offset counts the bytes of the event's data.
+        WireError: An event is broken, and the offset counts the bytes of its data; or the stream is, and the offset
+            counts those of the stream: it ends within an event, or without the ``[DONE]`` that is required
+            (``IncompleteBody``), or with lines that are no events, such as a gateway's page (``MalformedJSON``).
 
     Source: WHATWG HTML, section 9.2.
     """
-    return _documents(EventStream(_factory(fields, options), events=events), source)
+    return _documents(_event_stream(fields, options, events=events, done=done), source)
 
 
 def aiter_sse(
-    source: Any, fields: Iterable[Field], *, events: bool = False, **options: Unpack[ReadOptions]
+    source: Any,
+    fields: Iterable[Field],
+    *,
+    events: bool = False,
+    done: Done = "optional",
+    **options: Unpack[ReadOptions],
 ) -> AsyncIterator[Any]:
     """Read a stream of server-sent events, asynchronously. See ``iter_sse``."""
-    return _adocuments(EventStream(_factory(fields, options), events=events), source)
+    return _adocuments(_event_stream(fields, options, events=events, done=done), source)
 
 
 def iter_ndjson(source: Any, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> Iterator[Any]:
@@ -129,25 +149,39 @@ def iter_ndjson(source: Any, fields: Iterable[Field], **options: Unpack[ReadOpti
     Raises:
         WireError: A line is broken, or the stream ends within one. The offset counts the bytes of the line.
     """
-    return _documents(NDJSON(_factory(fields, options)), source)
+    return _documents(_lines(fields, options), source)
 
 
 def aiter_ndjson(source: Any, fields: Iterable[Field], **options: Unpack[ReadOptions]) -> AsyncIterator[Any]:
     """Read a stream of one document per line, asynchronously. See ``iter_ndjson``."""
-    return _adocuments(NDJSON(_factory(fields, options)), source)
+    return _adocuments(_lines(fields, options), source)
+
+
+def _event_stream(fields: Iterable[Field], options: ReadOptions, *, events: bool, done: Done) -> EventStream:
+    return EventStream(_factory(fields, options), value_bytes=_remainder_bytes(options), events=events, done=done)
+
+
+def _lines(fields: Iterable[Field], options: ReadOptions) -> NDJSON:
+    return NDJSON(_factory(fields, options), line_bytes=_remainder_bytes(options))
 
 
 def _factory(fields: Iterable[Field], options: ReadOptions) -> functools.partial[Parser]:
     return functools.partial(Parser, tuple(fields), **options)
 
 
+def _remainder_bytes(options: ReadOptions) -> int:
+    return options.get("limits", _DEFAULT_LIMITS).remainder_bytes
+
+
 def _documents(framing: Framing, source: Any) -> Iterator[Any]:
     chunks = _responses.chunks(source, prompt=True) if _responses.is_response(source) else source
     for chunk in chunks:
         yield from framing.feed(chunk)
-        if framing.done:
-            return
+        framing.check()
+        if framing.phase is not Phase.OPEN:
+            break
     yield from framing.close()
+    framing.check()
 
 
 async def _adocuments(framing: Framing, source: Any) -> AsyncIterator[Any]:
@@ -155,7 +189,9 @@ async def _adocuments(framing: Framing, source: Any) -> AsyncIterator[Any]:
     async for chunk in chunks:
         for document in framing.feed(chunk):
             yield document
-        if framing.done:
-            return
+        framing.check()
+        if framing.phase is not Phase.OPEN:
+            break
     for document in framing.close():
         yield document
+    framing.check()
