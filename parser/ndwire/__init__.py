@@ -8,6 +8,7 @@ from ndwire._assembler import ArrayReady
 from ndwire._buffers import Allocate
 from ndwire._envelope import pack_ndarray, unpack_ndarray
 from ndwire._errors import (
+    CompressedBody,
     ContractError,
     IncompleteBody,
     LayoutDrift,
@@ -39,6 +40,7 @@ __all__ = [
     "PREFER",
     "Allocate",
     "ArrayReady",
+    "CompressedBody",
     "ContractError",
     "Dump",
     "Field",

@@ -2,6 +2,7 @@
 
     WireError(ValueError)
     ├── MalformedJSON       not JSON: a gateway's page, stray bytes         retryable
+    │   └── CompressedBody  the client has not unpacked it                  not retryable
     ├── IncompleteBody      the body ended early                            retryable
     ├── ContractError       JSON, but the packed contract is broken         not retryable
     │   ├── MalformedArray  base64, shape, dtype, byte count, ndim, check
@@ -47,6 +48,12 @@ class MalformedJSON(WireError):
     """The body is not JSON: a gateway's page, stray bytes."""
 
     retryable = True
+
+
+class CompressedBody(MalformedJSON):
+    """The body is still compressed: its client lacks the package for that coding, or does not know it."""
+
+    retryable = False
 
 
 class IncompleteBody(WireError):

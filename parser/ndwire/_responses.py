@@ -1,113 +1,177 @@
-"""Responses of HTTP clients, by duck type: where the body's chunks come from, and how many bytes there are.
+"""Responses of HTTP clients: which one it is, what its headers say, and whether its body is still packed.
 
-Nothing is imported here, and only types are probed: looking at ``.content`` of an instance reads the whole body
-(requests) or raises (httpx).
+A further client is one row of ``_CLIENTS``, and its function in ``_clients``.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+import contextlib
+import dataclasses
+import re
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
 from typing import Any, Final
 
+from ndwire import _clients
+from ndwire._errors import CompressedBody, IncompleteBody, MalformedJSON
 from ndwire._octets import BytesLike
 
 PREFER: Final[tuple[str, str]] = ("Prefer", "ndarray=envelope")
 """The request header, name and value, that asks a server for envelopes (RFC 7240)."""
 
-_CHUNK_BYTES: Final = 64 << 10
+# As many bytes tell text from packed bytes.
+_BEGINNING_BYTES: Final = 64
+# RFC 8259, section 7: no text in JSON holds them; pages and event streams do not either.
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-def is_response(source: object) -> bool:
-    """Return whether ``source`` is a response that ``chunks`` knows, rather than an iterable of bytes."""
-    kind = type(source)
-    return any(hasattr(kind, name) for name in ("iter_bytes", "iter_content", "read1"))
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Client:
+    """How responses of one client are known and read."""
+
+    is_its: Callable[[type], bool]
+    chunks: Callable[[Any], Iterable[BytesLike]] | None
+    achunks: Callable[[Any], AsyncIterable[BytesLike]] | None
 
 
-def chunks(response: Any, *, prompt: bool = False) -> Iterable[BytesLike]:
-    """Return the chunks of a response's body, decoded as its client decodes them.
+_CLIENTS: Final = (
+    _Client(_clients.is_httpx, _clients.from_httpx, _clients.afrom_httpx),
+    _Client(_clients.is_aiohttp, None, _clients.afrom_aiohttp),
+    _Client(_clients.is_requests, _clients.from_requests, None),
+    _Client(_clients.is_niquests, _clients.from_niquests, None),
+    _Client(_clients.is_async_niquests, None, _clients.afrom_niquests),
+    _Client(_clients.is_urllib3, _clients.from_urllib3, None),
+    _Client(_clients.is_urllib, _clients.from_urllib, None),
+)
+KNOWN_CLIENTS: Final = "httpx, httpx2, aiohttp, requests, niquests, urllib3, urllib or the OpenAI SDK"
+
+
+class Response:
+    """A response of a known client.
 
     Args:
-        response: Of httpx, httpx2, the OpenAI SDK, requests, niquests or urllib3; streaming or read already.
-        prompt: Whether each chunk is to come as soon as the client has it, at the price of that client's own errors:
-            requests holds back partial chunks, and urllib3's errors come through where they are read past it.
+        response: The response, or what an SDK has wrapped around it.
+        client: Its client.
+    """
+
+    __slots__ = ("_beginning", "_client", "_response")
+
+    def __init__(self, response: Any, client: _Client) -> None:
+        self._response = response
+        self._client = client
+        self._beginning = b""
+
+    def chunks(self) -> Iterable[BytesLike]:
+        """Return the chunks of the body, unpacked as the client unpacks them.
+
+        Raises:
+            TypeError: It is an asynchronous response.
+            RuntimeError: The body was read already, and is gone.
+        """
+        if self._client.chunks is None:
+            raise TypeError(
+                f"{type_name(self._response)} is asynchronous: use aload_response, aiter_sse or aiter_ndjson"
+            )
+        chunks = self._client.chunks(self._response)
+        return chunks if self.coding is None else self._watched(chunks)
+
+    def achunks(self) -> AsyncIterable[BytesLike]:
+        """Return the chunks of the body, asynchronously.
+
+        Raises:
+            TypeError: It is a synchronous response.
+            RuntimeError: The body was read already, and is gone.
+        """
+        if self._client.achunks is None:
+            raise TypeError(f"{type_name(self._response)} is synchronous: use load_response, iter_sse or iter_ndjson")
+        chunks = self._client.achunks(self._response)
+        return chunks if self.coding is None else self._awatched(chunks)
+
+    async def aclose(self) -> None:
+        """Close it, and so its connection if that is within a body."""
+        close = getattr(self._response, "aclose", None) or self._response.close
+        closing = close()
+        if closing is not None:
+            await closing
+
+    @property
+    def coding(self) -> str | None:
+        """The content coding that the headers name, but for the identity."""
+        coding: object = self._header("content-encoding")
+        if not isinstance(coding, str) or coding.strip().lower() in ("", "identity"):
+            return None
+        return coding.strip()
+
+    @property
+    def content_length(self) -> int | None:
+        """The number of bytes of the body, where the headers say it and nothing is to be unpacked."""
+        # RFC 9112, section 6.3: beside a transfer coding, the length means nothing.
+        if self.coding is not None or self._header("transfer-encoding"):
+            return None
+        length: object = self._header("content-length")
+        return int(length) if isinstance(length, str) and length.isdecimal() else None
+
+    def _header(self, name: str) -> object:
+        headers: Any = getattr(self._response, "headers", None)
+        return None if headers is None else headers.get(name)
+
+    @contextlib.contextmanager
+    def explaining(self) -> Generator[None]:
+        """Say of a body that is no JSON if the reason is that the client has not unpacked it."""
+        try:
+            yield
+        except (MalformedJSON, IncompleteBody) as error:
+            if _is_text(self._beginning):
+                raise
+            raise CompressedBody(
+                f"the body is still packed as {self.coding}: the client has not unpacked it", offset=0
+            ) from error
+
+    def _watched(self, chunks: Iterable[BytesLike]) -> Iterator[BytesLike]:
+        for chunk in chunks:
+            self._watch(chunk)
+            yield chunk
+
+    async def _awatched(self, chunks: AsyncIterable[BytesLike]) -> AsyncIterator[BytesLike]:
+        async for chunk in chunks:
+            self._watch(chunk)
+            yield chunk
+
+    def _watch(self, chunk: BytesLike) -> None:
+        self._beginning += bytes(chunk[: _BEGINNING_BYTES - len(self._beginning)])
+
+
+def response_of(source: Any) -> Response | None:
+    """Return ``source`` if it is a response of a known client, or None.
 
     Raises:
-        TypeError: Nothing that is known here.
+        TypeError: It is what the OpenAI SDK, or one made like it, has parsed.
     """
+    # What with_streaming_response and with_raw_response give is a shell around httpx's response.
+    response = getattr(source, "http_response", source)
     kind = type(response)
-    if hasattr(kind, "iter_bytes"):
-        return response.iter_bytes()  # type: ignore[no-any-return]  # httpx, httpx2, openai
-    if hasattr(kind, "iter_content"):
-        if _defined_in(kind, "niquests"):
-            return response.iter_content(-1)  # type: ignore[no-any-return]  # niquests: as it comes
-        raw = response.raw
-        if prompt and hasattr(type(raw), "read1") and not getattr(response, "_content_consumed", False):
-            return _read1(raw)
-        return response.iter_content(_CHUNK_BYTES)  # type: ignore[no-any-return]  # requests
-    if hasattr(kind, "read1"):
-        return _read1(response)
-    raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not a response of an HTTP client that is known here")
+    for client in _CLIENTS:
+        if client.is_its(kind):
+            return Response(response, client)
+    inner = getattr(source, "response", None)
+    if hasattr(kind, "__stream__") and _clients.is_httpx(type(inner)):
+        raise TypeError(
+            f"{type_name(source)} gives objects that the SDK has parsed: call the method of .with_streaming_response "
+            "instead, and pass the response that it gives"
+        )
+    return None
 
 
-def is_async_response(source: object) -> bool:
-    """Return whether ``source`` is a response that ``achunks`` knows, rather than an async iterable of bytes."""
-    kind = type(source)
-    return any(hasattr(kind, name) for name in ("aiter_bytes", "iter_content")) or _is_aiohttp(kind)
+def _is_text(beginning: bytes) -> bool:
+    try:
+        beginning.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # A character that the beginning cuts is none of the signs.
+        if error.end < len(beginning) or "unexpected end" not in error.reason:
+            return False
+    return _CONTROL.search(beginning) is None
 
 
-def achunks(response: Any) -> AsyncIterable[BytesLike]:
-    """Return the chunks of an asynchronous response's body: of httpx, httpx2, openai, aiohttp or niquests.
-
-    Raises:
-        TypeError: Nothing that is known here.
-    """
-    kind = type(response)
-    if hasattr(kind, "aiter_bytes"):
-        return response.aiter_bytes()  # type: ignore[no-any-return]  # httpx, httpx2, openai
-    if _is_aiohttp(kind):
-        return _aiohttp(response)
-    if hasattr(kind, "iter_content") and inspect.iscoroutinefunction(kind.iter_content):
-        return _niquests(response)
-    raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not a response of an async client that is known here")
-
-
-def body_length(response: Any) -> int | None:
-    """Return the number of bytes of the body, where the headers say it and nothing is to be unpacked."""
-    headers: Any = getattr(response, "headers", None)
-    if headers is None or (headers.get("content-encoding") or "identity").strip().lower() != "identity":
-        return None
-    length = headers.get("content-length")
-    return int(length) if isinstance(length, str) and length.isdecimal() else None
-
-
-def _defined_in(kind: type, package: str) -> bool:
-    return any(base.__module__.partition(".")[0] == package for base in kind.__mro__)
-
-
-def _is_aiohttp(kind: type) -> bool:
-    # Its content is a stream reader; others have a property of that name, which must not be touched.
-    return hasattr(kind, "content") and inspect.iscoroutinefunction(getattr(kind, "read", None))
-
-
-def _read1(response: Any) -> Iterator[bytes]:
-    chunk: bytes = response.read1(_CHUNK_BYTES, decode_content=True)
-    if not chunk:
-        # Nothing left to read: what a preloaded response has read is here.
-        yield response.data
-    while chunk:
-        yield chunk
-        chunk = response.read1(_CHUNK_BYTES, decode_content=True)
-
-
-async def _aiohttp(response: Any) -> AsyncIterator[bytes]:
-    if response.content.at_eof():
-        yield await response.read()
-        return
-    async for chunk in response.content.iter_any():
-        yield chunk
-
-
-async def _niquests(response: Any) -> AsyncIterator[bytes]:
-    async for chunk in await response.iter_content(-1):
-        yield chunk
+def type_name(value: object) -> str:
+    """Return the name of a value's type, for messages."""
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -263,25 +263,3 @@ def test_events_come_as_promptly_as_the_client_gives_them(client: Any, *, lines:
     assert found == [0, 1, 2, 3]
     gaps = [later - earlier for earlier, later in itertools.pairwise(arrived)]
     assert min(gaps) > pause / 3, gaps
-
-
-def test_what_is_no_response() -> None:
-    with pytest.raises(TypeError, match="not a response"):
-        load_response(object(), FIELDS)
-    with pytest.raises(TypeError, match="not a response"):
-        asyncio.run(aload_response(object(), FIELDS))
-
-
-def test_lengths_are_read_where_they_count() -> None:
-    from ndwire._responses import body_length
-
-    class Answer:
-        def __init__(self, **headers: str) -> None:
-            self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-
-    assert body_length(Answer(content_length="12")) == 12
-    assert body_length(Answer(content_length="12", content_encoding="identity")) == 12
-    assert body_length(Answer(content_length="12", content_encoding="gzip")) is None
-    assert body_length(Answer(content_length="-1")) is None
-    assert body_length(Answer()) is None
-    assert body_length(object()) is None
