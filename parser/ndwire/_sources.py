@@ -105,11 +105,11 @@ class Source:
 
 
 def _is_octets(source: Any) -> bool:
-    if isinstance(source, str):
-        as_octets(source, "the source")  # which says what to pass
     try:
         memoryview(source)
     except TypeError:
+        if isinstance(source, str):
+            as_octets(source, "the source")  # which says what to pass
         return False
     return True
 

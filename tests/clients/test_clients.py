@@ -11,7 +11,6 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import aiohttp
 import brotli  # type: ignore[import-untyped]  # it has no types
 import httpx
 import httpx2
@@ -39,6 +38,7 @@ from ndwire import (
     load_response,
 )
 from support.asgi import serving
+from support.clients import ASYNC, SYNC, TRANSPORT, with_aiohttp, with_async_httpx
 from support.rawserver import answer, chunked, saying
 
 FIELDS = (Field("a", dtypes=("int16",)),)
@@ -74,75 +74,6 @@ APP = Starlette(routes=[Route("/{framing}/{coding}", body)])
 def server() -> Iterator[str]:
     with serving(APP) as url:
         yield url
-
-
-def with_httpx(url: str, read: Callable[[Any], Any]) -> Any:
-    with httpx.Client() as client, client.stream("GET", url) as response:
-        return read(response)
-
-
-def with_httpx2(url: str, read: Callable[[Any], Any]) -> Any:
-    with httpx2.Client() as client, client.stream("GET", url) as response:
-        return read(response)
-
-
-def with_requests(url: str, read: Callable[[Any], Any]) -> Any:
-    with requests.get(url, stream=True, timeout=10) as response:
-        return read(response)
-
-
-def with_niquests(url: str, read: Callable[[Any], Any]) -> Any:
-    with niquests.Session() as session, session.get(url, stream=True, timeout=10) as response:
-        return read(response)
-
-
-def with_urllib3(url: str, read: Callable[[Any], Any]) -> Any:
-    with urllib3.PoolManager(retries=False) as pool:
-        response = pool.request("GET", url, preload_content=False, timeout=10)
-        try:
-            return read(response)
-        finally:
-            response.close()
-
-
-def with_async_httpx(url: str, read: Callable[[Any], Any]) -> Any:
-    async def run() -> Any:
-        async with httpx.AsyncClient() as client, client.stream("GET", url) as response:
-            return await read(response)
-
-    return asyncio.run(run())
-
-
-def with_async_httpx2(url: str, read: Callable[[Any], Any]) -> Any:
-    async def run() -> Any:
-        async with httpx2.AsyncClient() as client, client.stream("GET", url) as response:
-            return await read(response)
-
-    return asyncio.run(run())
-
-
-def with_aiohttp(url: str, read: Callable[[Any], Any]) -> Any:
-    async def run() -> Any:
-        async with aiohttp.ClientSession() as session, session.get(url) as response:
-            return await read(response)
-
-    return asyncio.run(run())
-
-
-def with_async_niquests(url: str, read: Callable[[Any], Any]) -> Any:
-    async def run() -> Any:
-        async with niquests.AsyncSession() as session:
-            response = await session.get(url, stream=True, timeout=10)
-            try:
-                return await read(response)
-            finally:
-                await response.close()
-
-    return asyncio.run(run())
-
-
-SYNC = [with_httpx, with_httpx2, with_requests, with_niquests, with_urllib3]
-ASYNC = [with_async_httpx, with_async_httpx2, with_aiohttp, with_async_niquests]
 
 
 def fetch(client: Any, url: str) -> Any:
@@ -198,14 +129,6 @@ CUTS = {
     "by the end of the connection": answer(BODY[:50_000]),
     "packed, by the end of the connection": answer(gzip.compress(BODY)[:50_000], b"Content-Encoding: gzip"),
 }
-TRANSPORT = (
-    httpx.TransportError,
-    httpx2.TransportError,
-    requests.RequestException,
-    niquests.RequestException,
-    urllib3.exceptions.HTTPError,
-    aiohttp.ClientError,
-)
 
 
 @pytest.mark.parametrize("cut", CUTS)
