@@ -15,11 +15,14 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 import ndwire
 from ndwire import presets
 
+# Time-outs, too early, too many, and what servers that restart or their gateways say; everything else is an answer.
+RETRYABLE_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
+
 
 def worth_another_try(error: BaseException) -> bool:
     """Transport errors, overloaded servers, gateways' pages and short bodies are; a broken contract is not."""
     if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code in (429, 502, 503, 504)
+        return error.response.status_code in RETRYABLE_STATUS
     return isinstance(error, httpx.TransportError) or (isinstance(error, ndwire.WireError) and error.retryable)
 
 

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from ndwire import IncompleteBody, MalformedArray, MalformedJSON, dumps
+from ndwire import CompressedBody, IncompleteBody, MalformedArray, MalformedJSON, dumps
 from support.rawserver import answer, chunked, saying
 
 PATH = pathlib.Path(__file__).parents[2] / "examples" / "retry.py"
@@ -26,15 +26,21 @@ BROKEN = BODY.replace(b'"dtype":"uint8"', b'"dtype":"uint9"')
 WORTH_IT = {
     "a dropped connection": b"",
     "a gateway's page": answer(b"<html>upstream</html>"),
-    "an overloaded server": answer(b"{}", status=b"503 Service Unavailable"),
-    "a bad gateway": answer(b"<html>", status=b"502 Bad Gateway"),
+    **{
+        f"a status {status}": answer(b"{}", status=b"%d Status" % status)
+        for status in (408, 425, 429, 500, 502, 503, 504)
+    },
     "a body that is cut under its length": answer(BODY[:70], b"Content-Length: %d" % len(BODY)),
     "a body that ends with the connection": answer(BODY[:70]),
     "a chunk that is cut": answer(chunked(BODY[:70], end=False), b"Transfer-Encoding: chunked"),
 }
 NOT_WORTH_IT = {
     "a broken contract": (answer(BROKEN), MalformedArray),
-    "a refusal": (answer(b"{}", status=b"400 Bad Request"), httpx.HTTPStatusError),
+    **{
+        f"a status {status}": (answer(b"{}", status=b"%d Status" % status), httpx.HTTPStatusError)
+        for status in (400, 401, 404, 422, 501)
+    },
+    "a body that is still packed": (answer(b"\x1f\x9d" + BODY, b"Content-Encoding: compress"), CompressedBody),
 }
 
 
