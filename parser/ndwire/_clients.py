@@ -6,6 +6,7 @@ No client is imported here. What is probed is the type: looking at ``.content`` 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
@@ -129,8 +130,9 @@ def from_niquests(response: Any) -> Iterable[BytesLike]:
 async def afrom_niquests(response: Any) -> AsyncIterator[bytes]:
     """Yield the chunks of an asynchronous response of niquests."""
     _see_that_it_is_kept(response)
-    async for chunk in await response.iter_content(-1):
-        yield chunk
+    async with contextlib.aclosing(await response.iter_content(-1)) as chunks:
+        async for chunk in chunks:
+            yield chunk
 
 
 def _see_that_it_is_kept(response: Any) -> None:

@@ -160,15 +160,14 @@ class EventStream(Framing):
         self._n_bytes += chunk.end
 
     def _step(self, chunk: Chunk, i: int, out: list[Any]) -> int:
-        """Go on at ``i``; return where the next state goes on."""
+        """Go on at ``i``; return where the next state goes on. A state whose successor can go on at once calls it."""
         match self._state:
             case _State.LINE:
                 return self._line(chunk, i, out)
             case _State.NAME:
                 return self._field_name(chunk, i)
             case _State.SPACE:
-                self._state = self._value_state
-                return i + 1 if chunk.data[i] == _SPACE else i
+                return self._space(chunk, i)
             case _State.COMMENT:
                 return self._comment(chunk, i)
             case _:
@@ -189,7 +188,7 @@ class EventStream(Framing):
         self._state = _State.NAME
         self._name = b""
         self._line_offset = chunk.offset + i
-        return i
+        return self._field_name(chunk, i)
 
     def _comment(self, chunk: Chunk, i: int) -> int:
         match = (_COMMENTS_END if self._under_way else _QUIET_END).search(chunk.data, i)
@@ -212,8 +211,17 @@ class EventStream(Framing):
             self._stray.add(chunk.data, end)
         self._value_state = self._begin_value(name)
         self._value_offset = chunk.offset + end + 1
-        self._state = _State.SPACE if colon else self._value_state
-        return end + 1 if colon else end
+        if not colon:
+            self._state = self._value_state
+            return end
+        self._state = _State.SPACE
+        return self._space(chunk, end + 1) if end + 1 < chunk.end else chunk.end
+
+    def _space(self, chunk: Chunk, i: int) -> int:
+        self._state = self._value_state
+        if chunk.data[i] == _SPACE:
+            i += 1
+        return self._field_value(chunk, i) if i < chunk.end else i
 
     def _bare_name(self) -> bytes:
         return self._name.removeprefix(BYTE_ORDER_MARK) if self._line_offset == 0 else self._name
@@ -237,7 +245,8 @@ class EventStream(Framing):
         end = chunk.line_end(i)
         if self._state is _State.DATA:
             assert self._document is not None  # made where the state was entered
-            self._document.add(chunk.data[i:end])
+            if i < end:
+                self._document.add(chunk.data[i:end])
         elif self._state is _State.VALUE:
             if len(self._value) + end - i > self._value_bytes:
                 raise LimitExceeded(

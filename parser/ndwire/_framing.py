@@ -57,11 +57,17 @@ class Document:
             WireError: The document is broken.
         """
         if not self._plain:
+            self._look_at(piece)
+        self._parser.feed(piece)
+
+    def _look_at(self, piece: bytes) -> None:
+        if not self._word and piece.startswith(b"{"):
+            self._plain = True
+        else:
             start = 0 if self._word else skip_space(piece, 0)
             end = start + len(_DONE) - len(self._word)
             self._word += piece[start:end]
             self._plain = skip_space(piece, end) < len(piece)
-        self._parser.feed(piece)
 
     @property
     def is_blank(self) -> bool:
@@ -110,12 +116,7 @@ class Framing(abc.ABC):
         octets = as_octets(chunk)
         if self.phase is Phase.CLOSED and self._failure is None:
             raise RuntimeError("feed() after close()")
-
-        def work(out: list[Any]) -> None:
-            for start in range(0, len(octets), _WINDOW_BYTES):
-                self._scan(bytes(octets[start : start + _WINDOW_BYTES]), out)
-
-        return self._guarded(work)
+        return self._guarded(self._take, octets)
 
     def close(self) -> list[Any]:
         """Say that the stream has ended; return the document that it ended with, if that is complete.
@@ -125,13 +126,7 @@ class Framing(abc.ABC):
         Raises:
             WireError: The last document is broken or cut, or the stream must not end so.
         """
-
-        def work(out: list[Any]) -> None:
-            phase, self.phase = self.phase, Phase.CLOSED
-            if phase is Phase.OPEN:
-                self._finish(out)
-
-        return self._guarded(work)
+        return self._guarded(self._end, b"")
 
     def check(self) -> None:
         """Raise the error that stands behind the documents that were given out, if there is one."""
@@ -140,11 +135,21 @@ class Framing(abc.ABC):
         if self._failure is not None:
             raise RuntimeError(str(self._failure))
 
-    def _guarded(self, work: Callable[[list[Any]], None]) -> list[Any]:
-        self.check()
+    def _take(self, octets: BytesLike, out: list[Any]) -> None:
+        for start in range(0, len(octets), _WINDOW_BYTES):
+            self._scan(bytes(octets[start : start + _WINDOW_BYTES]), out)
+
+    def _end(self, _: BytesLike, out: list[Any]) -> None:
+        phase, self.phase = self.phase, Phase.CLOSED
+        if phase is Phase.OPEN:
+            self._finish(out)
+
+    def _guarded(self, work: Callable[[BytesLike, list[Any]], None], octets: BytesLike) -> list[Any]:
+        if self._failure is not None:
+            self.check()
         out: list[Any] = []
         try:
-            work(out)
+            work(octets, out)
         except WireError as error:
             self._failure = copied(error)
             self._document = None

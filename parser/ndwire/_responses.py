@@ -131,10 +131,11 @@ class Response:
             self._watch(chunk)
             yield chunk
 
-    async def _awatched(self, chunks: AsyncIterable[BytesLike]) -> AsyncIterator[BytesLike]:
-        async for chunk in chunks:
-            self._watch(chunk)
-            yield chunk
+    async def _awatched(self, chunks: Any) -> AsyncIterator[BytesLike]:
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                self._watch(chunk)
+                yield chunk
 
     def _watch(self, chunk: BytesLike) -> None:
         self._beginning += bytes(chunk[: _BEGINNING_BYTES - len(self._beginning)])

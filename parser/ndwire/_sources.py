@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Final
 
 from ndwire._octets import BytesLike, as_octets
@@ -72,6 +72,16 @@ class Source:
         if hasattr(source, "__iter__"):
             raise TypeError(f"{type_name(source)} is synchronous: use load, iter_sse or iter_ndjson")
         raise _unreadable(source)
+
+    @contextlib.asynccontextmanager
+    async def aopened(self) -> AsyncGenerator[AsyncIterator[BytesLike]]:
+        """Give its chunks, asynchronously; close what gives them, unless the caller passed just that."""
+        chunks: Any = self.achunks()
+        if chunks is self._source:
+            yield aiter(chunks)
+            return
+        async with contextlib.aclosing(chunks):
+            yield chunks
 
     @property
     def content_length(self) -> int | None:

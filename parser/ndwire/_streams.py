@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Iterable, Iterator
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import Any, Final, Unpack
 
 from ndwire._events import Done, EventStream
@@ -70,8 +71,9 @@ async def aload(
     length = origin.content_length if content_length is None else content_length
     parser = Parser(fields, content_length=length, **options)
     with origin.explaining():
-        async for chunk in origin.achunks():
-            parser.feed(chunk)
+        async with origin.aopened() as chunks:
+            async for chunk in chunks:
+                parser.feed(chunk)
         return parser.close()
 
 
@@ -129,8 +131,8 @@ def iter_sse(
         done: ``"required"`` for servers that always send ``[DONE]``: a proxy that cuts a stream between two events
             leaves no other sign.
         drain: Whether the body is read on behind ``[DONE]``, once all documents were given: to its end, so that the
-            connection can serve again, or to the first bytes that are no line ends. Asynchronously (under asyncio)
-            that takes a second at most, then the response is closed. Synchronous clients have only their own
+            connection can serve again, or to the first bytes that are no line ends. Asynchronously that
+            takes a second at most, then the response is closed. Synchronous clients have only their own
             time-out: pass ``False``, which stops at once, for servers that leave the stream open behind ``[DONE]``.
         **options: ``allocate``, ``limits`` and ``json_loads``, as for ``Parser``, for each event. An event's type and
             id are bounded by ``limits.remainder_bytes`` as well.
@@ -226,26 +228,26 @@ def _read_on(framing: Framing, chunks: Iterator[BytesLike]) -> None:
 
 
 async def _adocuments(framing: Framing, source: Source, *, drain: bool = False) -> AsyncIterator[Any]:
-    with source.explaining():
-        chunks = aiter(source.achunks())
-        async for chunk in chunks:
-            for document in framing.feed(chunk):
-                yield document
-            framing.check()
-            if framing.phase is not Phase.OPEN:
-                break
-        else:
-            for document in framing.close():
-                yield document
-            framing.check()
-    if drain and framing.phase is Phase.ENDING:
-        try:
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                await _aread_on(framing, chunks)
-        except Exception:
-            # As above. A connection that is within a body cannot serve again.
-            with contextlib.suppress(Exception):
-                await source.aclose()
+    async with source.aopened() as chunks:
+        with source.explaining():
+            async for chunk in chunks:
+                for document in framing.feed(chunk):
+                    yield document
+                framing.check()
+                if framing.phase is not Phase.OPEN:
+                    break
+            else:
+                for document in framing.close():
+                    yield document
+                framing.check()
+        if drain and framing.phase is Phase.ENDING:
+            try:
+                async with _at_most(_DRAIN_SECONDS):
+                    await _aread_on(framing, chunks)
+            except Exception:
+                # As above. A connection that is within a body cannot serve again.
+                with contextlib.suppress(Exception):
+                    await source.aclose()
 
 
 async def _aread_on(framing: Framing, chunks: AsyncIterator[BytesLike]) -> None:
@@ -254,3 +256,15 @@ async def _aread_on(framing: Framing, chunks: AsyncIterator[BytesLike]) -> None:
         if chunk is None:
             return
         framing.feed(chunk)
+
+
+@contextlib.asynccontextmanager
+async def _at_most(seconds: float) -> AsyncGenerator[None]:
+    """Cancel what takes longer, and raise an error, under asyncio as under trio."""
+    trio: Any = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        with trio.fail_after(seconds):
+            yield
+    else:
+        async with asyncio.timeout(seconds):
+            yield

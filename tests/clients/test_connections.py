@@ -13,6 +13,7 @@ import httpx2
 import niquests
 import pytest
 import requests
+import trio
 import urllib3
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -156,3 +157,15 @@ def test_asynchronously_reading_on_takes_a_second_at_most(client: Any, server: s
     streams(client, f"{server}/5000", 2)
     assert time.monotonic() - begun < 4.5
     assert len(connections) == 2
+
+
+@pytest.mark.parametrize(("late", "n_connections"), [(50, 1), (5000, 3)])
+def test_under_trio(late: int, n_connections: int, server: str) -> None:
+    async def aread(response: Any) -> None:
+        assert [document["a"].tolist() async for document in aiter_sse(response, FIELDS)] == FOUND
+
+    connections.clear()
+    begun = time.monotonic()
+    trio.run(over_async_httpx, f"{server}/{late}", aread, 3)
+    assert time.monotonic() - begun < 5
+    assert len(connections) == n_connections

@@ -24,7 +24,7 @@ from ndwire import (
 from ndwire._events import Chunk, EventStream
 from ndwire._framing import Framing
 from ndwire._ndjson import NDJSON
-from support.streams import FIELDS, lawful
+from support.streams import FIELDS, collect, lawful
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,20 @@ def test_the_end_can_be_required(body: bytes, found: list[Any], offset: int | No
     assert result[0] == found
     assert (result[1] and result[1][:2]) == (None if offset is None else (IncompleteBody, offset))
     assert lawful(iter_sse, body) == (found, None)
+
+
+def test_a_stream_that_is_cut_anywhere_never_looks_whole() -> None:
+    body = b'id: 1\ndata: [1]\n\n: c\n\nevent: e\ndata: {"k":\ndata: 2}\n\nretry: 5\n\ndata: [3]\n\ndata: [DONE]\n\n'
+    complete = [[1], {"k": 2}, [3]]
+    for k in range(len(body)):
+        found, error = collect(iter_sse, [body[:k]], done="required")
+        assert found == complete[: len(found)]
+        assert (error is None) is (b"[DONE]" in body[:k])
+        found, error = collect(iter_sse, [body[:k]])
+        assert found == complete[: len(found)]
+        rest = body[:k].rpartition(b"\n\n")[2]
+        between = rest == b"" or rest.startswith((b":", b"retry:"))
+        assert (error is None) is (between or rest.rstrip(b"\n").endswith((b"[1]", b"}", b"[3]", b"[DONE]")))
 
 
 @pytest.mark.parametrize("read", [iter_sse, aiter_sse])
