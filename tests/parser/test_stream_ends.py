@@ -167,6 +167,8 @@ def test_what_the_end_can_be(read: Any) -> None:
         (b"\xef\xbb\xbf\r\n1\n", [1], None),
         (b"1\n\xef\xbb\xbf \n2\n", [1, 2], None),
         (b"\xef\xbb\xbe\n1\n", [], MalformedJSON),
+        (b"\xef\xbb\xbf1\n\xef\xbb\xbf2", [1, 2], None),
+        (b"\xef\xbb\xbf[1\n", [], IncompleteBody),
     ],
 )
 def test_ndjson(body: bytes, found: list[Any], error: Any) -> None:
@@ -194,6 +196,12 @@ def test_limits_count_for_all_that_is_held(read: Any, body: bytes, found: list[A
     result = lawful(read, body, limits=Limits(remainder_bytes=8))
     assert result[0] == found
     assert (result[1] and result[1][:2]) == (None if offset is None else (LimitExceeded, offset))
+
+
+def test_offsets_count_the_byte_order_mark() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert lawful(iter_ndjson, mark + b'{"a":x}\n')[1][:2] == (MalformedJSON, 8)
+    assert lawful(iter_sse, mark + b"\n\nstray\n")[1][:2] == (MalformedJSON, 5)
 
 
 def steps(body: bytes, *, size: int | None = None) -> int:
