@@ -163,8 +163,7 @@ def from_sglang(document: Any, *, n: int, start: int) -> Generation:
         triples = meta.get("output_token_logprobs")
         columns: LogprobColumns | None = None
         if triples is not None:
-            content = [{"logprob": logprob, "token_id": token_id} for logprob, token_id, *_ in triples]
-            columns = logprob_columns(content, request_id=request_id)
+            columns = logprob_columns(triples, request_id=request_id)
             n_floored += columns.n_floored
         routes = meta.get("routed_experts")
         choices.append(
