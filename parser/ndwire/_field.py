@@ -18,6 +18,7 @@ from ndwire._limits import MAX_NDIM, Limits
 from ndwire._shown import shown
 
 Wire = Literal["envelope", "npy", "nested"]
+Nulls = Literal["nan"]
 WIRES: Final[tuple[Wire, ...]] = ("envelope", "npy", "nested")
 
 # What NumPy's shapes can hold.
@@ -42,6 +43,17 @@ class Packed(NamedTuple):
 class Field:
     r"""A JSON key whose values are arrays, wherever in the document it stands.
 
+    A list of numbers becomes the first of ``dtypes`` that holds them:
+
+    * Integers go to the first dtype that holds every one of them exactly, be it an integer or a float dtype. If none
+      does, they go to the first float dtype whose range holds them, rounded.
+    * A point or an exponent in one of its literals makes a list one of decimals, which no integer dtype takes. They go
+      to the first float dtype in which none overflows and none that is not zero becomes zero; if there is none, to the
+      first whose range holds them. They are rounded as Python's ``float`` rounds them, and then to the dtype.
+    * ``true`` and ``false`` go to ``bool``, where ``dtypes`` name it. Bools among numbers are ordinary JSON.
+    * If no dtype holds the numbers, the array is malformed. With ``dtypes=None`` they become int64, else uint64, else
+      float64. An empty list takes the first dtype (float64 for None).
+
     Args:
         name: The key. Refused are names that cannot be told from JSON's own text: blank ones, ones that begin (after
             white space) with ``,`` ``:`` ``]`` or ``}``, and ones with ``"``, ``\`` or control characters.
@@ -52,12 +64,15 @@ class Field:
         raw_dtype: Reads strings as base64 of this dtype's little-endian bytes, in C order.
         raw_shape: The shape of those; one dimension may be -1 and follows from the number of bytes.
         sidecar: Whether the document holds ``Packed(array, sidecar)`` in the array's place.
+        nulls: ``"nan"``: among the items of a list, null counts as NaN, and the literals ``NaN``, ``Infinity`` and
+            ``-Infinity``, which JSON lacks, as what they say. Such a list takes float dtypes only; where ``dtypes``
+            name none, it stays what it was. None: a list with null is ordinary JSON, and the literals are no JSON.
         required: Whether everything under the name but an array or null is a ``MalformedArray``. Otherwise what is no
             array, such as a word or a ragged list, stays the JSON that it is. Rewriting passes it as it came.
         check: The caller's own rule. It gets the array; a ``ValueError`` that it raises makes the array malformed.
 
     Raises:
-        ValueError: A name, dtype, wire, shape or number of dimensions that cannot work.
+        ValueError: A name, dtype, wire, shape, number of dimensions or reading of nulls that cannot work.
         TypeError: ``check`` cannot be called.
     """
 
@@ -69,6 +84,7 @@ class Field:
     raw_dtype: str | None = None
     raw_shape: Sequence[int] = (-1,)
     sidecar: bool = False
+    nulls: Nulls | None = None
     required: bool = False
     check: Callable[[NDArray[Any]], object] | None = None
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
@@ -107,6 +123,9 @@ class Field:
             raise ValueError(f"{owner}: ndim must be an integer from 0 to {MAX_NDIM}, not {shown(ndim)}")
         if self.raw_dtype is not None and ndim is not None and len(self.raw_shape) != ndim:
             raise ValueError(f"{owner}: raw_shape {self.raw_shape} has not {ndim} dimensions")
+        nulls: object = self.nulls
+        if nulls not in (None, "nan"):
+            raise ValueError(f'{owner}: nulls must be "nan" or None, not {shown(nulls)}')
         if self.check is not None and not callable(self.check):
             raise TypeError(f"{owner}: check must be callable, not {type(self.check).__name__}")
         # Equal fields have equal names. The other arguments, such as a check, need not have hashes.

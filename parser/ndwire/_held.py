@@ -21,16 +21,17 @@ from numpy.typing import NDArray
 from ndwire._arrays import narrow
 from ndwire._base64 import Base64Decoder, encode_pieces
 from ndwire._buffers import ArrayBuffer
-from ndwire._dtypes import BIG_ENDIAN_HOST, DTYPES
+from ndwire._dtypes import BIG_ENDIAN_HOST
 from ndwire._envelope import OPENING, build, ending
 from ndwire._errors import MalformedArray, WireError
 from ndwire._field import Field
-from ndwire._filling import integers_of
+from ndwire._fitting import attempts, integers_of
 from ndwire._limits import Limits
 from ndwire._lists import FlatKind
-from ndwire._nested import Pause, no_pause, read_flat, read_list
+from ndwire._nested import read_flat, read_list
 from ndwire._npy import NpyBuffer
 from ndwire._npy_header import opaque_dtype
+from ndwire._pause import Pause, no_pause
 from ndwire._raw import raw_meta, raw_size
 
 HeldWire = Literal["npy", "raw", "nested"] | FlatKind
@@ -245,25 +246,33 @@ def envelope_of_flat(field: Field, text: bytes, kind: FlatKind) -> bytes | None:
         return None
     if not values:
         return None
-    for name in field.dtypes:
+    for name, dtype, strict in attempts(field.dtypes, kind):
         maker, end = _MAKERS.get(name, _NO_MAKER)
         if maker is None:
             return None
-        if kind == "decimals" and name not in _FLOATS:
-            continue
         try:
             octets: Any = None
             if len(values) > _FEW and maker is not bytes and name not in _FLOATS:
-                octets = integers_of(values, DTYPES[name])
+                octets = integers_of(values, dtype)
             octets = maker(values) if octets is None else octets.data
-            return b"".join((OPENING, pybase64.b64encode(octets), end % len(values)))
         except (ValueError, OverflowError):
             # Too large for this dtype.
             continue
         except TypeError:
             # An integer of more than 64 bits, which orjson reads as a float, for an integer dtype.
             return None
+        if strict and name in _FLOATS and not _is_kept(values, octets, kind):
+            return None
+        return b"".join((OPENING, pybase64.b64encode(octets), end % len(values)))
     return None
+
+
+def _is_kept(values: list[Any], floats: array.array[float], kind: FlatKind) -> bool:
+    """Return whether integers are exactly these floats, and no decimal became zero."""
+    if kind == "decimals":
+        return floats.count(0) == values.count(0)
+    # An integer of more than 64 bits is a float already, and rounded.
+    return floats.tolist() == values and float not in set(map(type, values))
 
 
 def envelope(array: NDArray[Any], pause: Pause = no_pause) -> list[bytes]:

@@ -55,6 +55,8 @@ def test_a_name_outside_the_basic_plane_in_python_s_spelling() -> None:
         ({"ndim": 65}, "ndim must be"),
         ({"ndim": True}, "ndim must be"),
         ({"ndim": 2, "raw_dtype": "int8"}, "has not 2 dimensions"),
+        ({"nulls": "NaN"}, 'nulls must be "nan" or None'),
+        ({"nulls": True}, 'nulls must be "nan" or None'),
     ],
 )
 def test_configurations_that_cannot_work(arguments: dict[str, Any], message: str) -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fuzz.laws import rectangle, shape_of
 from ndwire import (
     Field,
     LimitExceeded,
@@ -18,90 +17,15 @@ from ndwire import (
     MalformedArray,
     MalformedJSON,
     Parser,
-    WireError,
-    _nested,
-    _scanner,
+    _numerals,
     loads,
 )
 from support.chunking import lawful, plain
+from support.lists import read_one
 from support.modules import without
+from support.oracle import array_of
 
 X = Field("x")
-SIMDJSON: Any = vars(_nested)["_simdjson"]
-
-
-@pytest.fixture(params=["simdjson", "orjson"])
-def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Read lists of any length with simdjson in pieces of a few rows, or without it."""
-    if request.param == "orjson":
-        monkeypatch.setattr(_nested, "_simdjson", None)
-    else:
-        pytest.importorskip("simdjson")
-    for name, value in {"SHORT": 0, "_WORTH_SIMD": 0, "_WORTH_SIMD_REAL": 0, "_PIECE": 1, "_WINDOW": 3}.items():
-        monkeypatch.setattr(_nested, name, value)
-    return request.param
-
-
-numbers = st.one_of(
-    st.integers(-300, 300),
-    st.integers(-(1 << 66), 1 << 66),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.floats(-2, 2, width=32),
-    st.sampled_from([-0.0, 0, 1e39, -1e-320, 255, 256, 1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63), -(1 << 63) - 1]),
-)
-
-
-@st.composite
-def lists(draw: st.DrawFn) -> Any:
-    """Draw nested lists of numbers, rectangular for the most part."""
-    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    count = int(np.prod(shape))
-    kind = draw(st.sampled_from([numbers, st.integers(0, 200), st.floats(-1, 1)]))
-    values: Any = draw(st.lists(kind, min_size=count, max_size=count))
-    for size in shape[:0:-1]:
-        values = [values[k : k + size] for k in range(0, len(values), size)]
-    if draw(st.booleans()):
-        return values
-    at = draw(st.integers(0, len(values) - 1))
-    values[at] = draw(st.sampled_from([1, [1], [], None, True, [[]], 0.5, "a", {}]))
-    return values
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    lists(),
-    st.sampled_from([None, ("uint8", "int16", "int64"), ("float32",), ("int32", "float64"), ("float16", "float32")]),
-)
-def test_lists_are_read_as_the_rules_say(value: Any, dtypes: Any) -> None:
-    for simd, worth, short in ((SIMDJSON, 0, 0), (None, 0, 0), (None, 1 << 20, 0), (SIMDJSON, 0, 99), (None, 0, 99)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_nested, "_simdjson", simd)
-            patch.setattr(_nested, "_WORTH_SIMD", worth)
-            patch.setattr(_nested, "_WORTH_SIMD_REAL", worth)
-            patch.setattr(_nested, "_PIECE", 5)
-            patch.setattr(_nested, "_WINDOW", 4)
-            patch.setattr(_nested, "SHORT", short)
-            patch.setattr(_scanner, "SHORT", short)
-            read_one(value, Field("x", dtypes=dtypes))
-
-
-def read_one(value: Any, field: Field) -> None:
-    body = json.dumps({"x": value}).encode()
-    try:
-        result = loads(body, [field])["x"]
-    except WireError as error:
-        assert type(error) is MalformedArray
-        assert shape_of(orjson.loads(body)["x"]) is not None
-        with pytest.raises(AssertionError, match="no dtype fits"):
-            rectangle(orjson.loads(body)["x"], field)
-        return
-    expected = rectangle(orjson.loads(body)["x"], field)
-    if expected is None:
-        assert result == orjson.loads(body)["x"]
-    else:
-        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
-        assert result.tobytes() == expected.tobytes()
-        assert result.flags.writeable
 
 
 @settings(max_examples=200, deadline=None)
@@ -115,8 +39,8 @@ def test_soup_is_read_as_orjson_reads_it(text: str) -> None:
         assert result.error is MalformedJSON
         return
     if result.error is None:
-        expected = rectangle(document["x"], X)
-        assert result.document == {"x": document["x"] if expected is None else plain(expected)}
+        array = array_of(document["x"], X)
+        assert result.document == {"x": document["x"] if array is None else plain(array)}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +71,7 @@ def test_integers_at_the_edges_of_64_bits(reader: str) -> None:
     for value in (-(1 << 63), -(1 << 63) - 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64):
         for nested in ([value], [1, value], [[1], [value]]):
             for dtypes in (None, ("int64",), ("uint64", "float64"), ("int64", "float32")):
-                read_one(nested, Field("x", dtypes=dtypes))
+                read_one(json.dumps({"x": nested}).encode(), Field("x", dtypes=dtypes))
 
 
 @pytest.mark.parametrize(
@@ -260,4 +184,10 @@ def test_ordinary_lists_stay_byte_for_byte(reader: str) -> None:
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert vars(without("simdjson", _nested, monkeypatch))["_simdjson"] is None
+    assert vars(without("simdjson", _numerals, monkeypatch))["_simdjson"] is None
+
+
+def test_a_short_flat_list_has_one_dimension() -> None:
+    assert loads(b'{"x":[1,2]}', [Field("x", ndim=1)])["x"].tolist() == [1, 2]
+    result = lawful(b'{"x":[1,2]}', [Field("x", ndim=2)])
+    assert (result.error, result.offset) == (MalformedArray, 5)

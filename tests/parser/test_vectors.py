@@ -13,7 +13,7 @@ from ndwire import WireError, aload, load, loads
 from support.chunking import Outcome, lawful, plain
 from support.vectors import Vector, vectors
 
-FILES = ("envelope", "envelope_errors", "npy", "raw", "nested")
+FILES = ("envelope", "envelope_errors", "npy", "raw", "nested", "numbers")
 
 
 def check(vector: Vector, result: Outcome) -> None:
@@ -88,7 +88,7 @@ def test_one_call(vector: Vector) -> None:
 
 
 def test_the_vectors_are_there() -> None:
-    assert len(vectors(*FILES).args[1]) == 58 + 119 + 32 + 10 + 72
+    assert len(vectors(*FILES).args[1]) == 58 + 119 + 32 + 10 + 72 + 105
 
 
 def test_check_can_fail() -> None:
