@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import inspect
 import io
 import json
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -23,6 +24,15 @@ TOKENS = [
     b'"routed_experts":{"data":"AAECAwQF","shape":[6],"dtype":"uint8"}',
 ]
 
+OPTIONS: Final = frozenset(inspect.signature(Field).parameters)
+"""What a field can be told."""
+
+
+def field(name: str, **options: Any) -> Field:
+    """Return a field with those of ``options`` that fields have."""
+    return Field(name, **{option: value for option, value in options.items() if option in OPTIONS})
+
+
 REGISTRIES: list[list[Field]] = [
     [Field("routed_experts")],
     [Field("routed_experts"), Field("data"), Field("a")],
@@ -37,6 +47,22 @@ REGISTRIES: list[list[Field]] = [
     ],
 ]
 
+# For the grammar's names.
+GRAMMATICAL: list[list[Field]] = [
+    [Field("x")],
+    [Field("x"), Field("data"), Field("a"), Field("ä/b")],
+    [Field("a", sidecar=True), Field("shape", ndim=1), Field("x", dtypes=("uint8", "int16"))],
+    [Field("x", wires=("envelope",)), Field("a", wires=("npy",)), Field("ä/b", wires=("nested",))],
+    [Field("x", raw_dtype="int16"), Field("a", raw_dtype="uint8", dtypes=("uint8",)), Field("data")],
+    [Field("a", dtypes=("uint8", "int16", "float32")), Field("x", ndim=2, dtypes=("int32", "uint64", "float16"))],
+    [Field("a", raw_dtype="int8", raw_shape=(2, -1), wires=()), Field("x", wires=("nested",))],
+    [Field("x", raw_dtype="float64"), Field("xx"), Field("a", wires=("nested", "npy"), ndim=1)],
+    [Field("x", dtypes=("float32", "int32")), Field("a", dtypes=("float16", "float32", "float64"))],
+    [Field("x", dtypes=("bool", "float16", "uint64")), Field("a", dtypes=("float32", "float64"))],
+    [field("x", dtypes=("int32", "float32", "float64"), nulls="nan"), field("a", nulls="nan", wires=("nested",))],
+    [field("x", required=True), Field("a"), field("ä/b", dtypes=("bool", "int8"), required=True, sidecar=True)],
+]
+
 # What a server rewrites: fields that read nested lists name their dtypes.
 REWRITING: list[list[Field]] = [
     [Field("routed_experts", dtypes=("uint8", "int16", "int32", "float64"))],
@@ -45,6 +71,8 @@ REWRITING: list[list[Field]] = [
     [Field("a", wires=("npy",), raw_dtype="int16", dtypes=("int8", "int16", "int64", "float64"))],
     [Field("data", dtypes=("int64", "float64"), ndim=2), Field("shape", dtypes=("int8",)), Field("b", wires=())],
     [Field("x", dtypes=("uint8",), wires=("nested",)), Field("ä", dtypes=("int32", "float16"))],
+    [Field("x", dtypes=("float32", "int32")), Field("a", dtypes=("float16", "float32", "float64"), ndim=1)],
+    [field("x", dtypes=("int32", "float32"), nulls="nan"), Field("a", dtypes=("bool", "float16", "uint64"))],
 ]
 
 LIMITS = [

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import io
 import random
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-import orjson
 import pytest
 from numpy.typing import NDArray
 
-from fuzz.generate import LIMITS, REGISTRIES, REWRITING
+from fuzz.generate import GRAMMATICAL, LIMITS, REGISTRIES, REWRITING
+from fuzz.reference.documents import READINGS, Refused, meaning
+from fuzz.windows import small_windows
 from ndwire import (
     Field,
+    IncompleteBody,
     Limits,
     MalformedArray,
     Packed,
     Rewriter,
     TextFraming,
     WireError,
-    _base64,
-    _blob,
     _rewriter,
     loads,
     rewrite,
@@ -32,10 +30,12 @@ from ndwire._assembler import Assembler
 from support.chunking import Outcome, outcome, partition, plain
 from support.rewriting import joined, originals
 
+EVERY: Final = (*REGISTRIES, *GRAMMATICAL)
+
 
 def law(body: bytes, chance: random.Random) -> None:
     """The same arrays, then the same document or the same error at the same offset, for every way to cut."""
-    fields, limits = chance.choice(REGISTRIES), chance.choice(LIMITS)
+    fields, limits = chance.choice(EVERY), chance.choice(LIMITS)
     whole = outcome([body], fields, limits=limits)
     cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(1, 7))]
     for chunks, length in (
@@ -44,12 +44,12 @@ def law(body: bytes, chance: random.Random) -> None:
         (partition(body, cuts[:1]), None),
     ):
         assert outcome(chunks, fields, limits=limits, content_length=length) == whole, (body, fields, limits, chunks)
-    agrees_with_orjson(body, fields, limits, whole)
+    one_call_agrees(body, fields, limits, whole)
 
 
 def paths_agree(body: bytes, chance: random.Random) -> None:
     """The fused path for short envelopes gives what the general path gives."""
-    fields, limits = chance.choice(REGISTRIES), chance.choice(LIMITS)
+    fields, limits = chance.choice(EVERY), chance.choice(LIMITS)
     fused = outcome([body], fields, limits=limits)
     whole = Assembler.whole
     try:
@@ -61,14 +61,14 @@ def paths_agree(body: bytes, chance: random.Random) -> None:
 
 
 def windows_agree(body: bytes, chance: random.Random) -> None:
-    """It is all the same how much of a blob is looked at, or decoded, at a time."""
-    fields, limits = chance.choice(REGISTRIES), chance.choice(LIMITS)
+    """It is all the same how much is looked at, decoded or collected at a time, and who reads numbers."""
+    fields, limits = chance.choice(EVERY), chance.choice(LIMITS)
     cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(5))]
     whole = outcome([body], fields, limits=limits)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_blob, "WINDOW", chance.randrange(1, 40))
-        patch.setattr(_base64, "_COALESCE", chance.randrange(1, 20))
-        assert outcome(partition(body, cuts), fields, limits=limits) == whole, (body, fields, limits, cuts)
+        small_windows(patch, chance)
+        got = outcome(partition(body, cuts), fields, limits=limits)
+    assert got == whole, (body, fields, limits, cuts)
 
 
 def rewriting(body: bytes, chance: random.Random) -> None:
@@ -81,8 +81,12 @@ def rewriting(body: bytes, chance: random.Random) -> None:
     cuts = [chance.randrange(len(body) + 1) for _ in range(chance.randrange(1, 7))]
     whole = rewrite(body, fields, framing=framing, max_hold_bytes=most)
     for chunks in ([body[k : k + 1] for k in range(len(body))], partition(body, cuts), partition(body, cuts[:1])):
-        rewriter = Rewriter(fields, framing=framing, max_hold_bytes=most)
-        assert joined(rewriter, chunks) == whole, (body, fields, framing, most, chunks)
+        with pytest.MonkeyPatch.context() as patch:
+            if chance.random() < 0.5:
+                small_windows(patch, chance)
+            rewriter = Rewriter(fields, framing=framing, max_hold_bytes=most)
+            got = joined(rewriter, chunks)
+        assert got == whole, (body, fields, framing, most, chunks)
     with pytest.MonkeyPatch.context() as patch:
         # Every value is given out unrendered.
         patch.setattr(_rewriter, "_AT_ONCE", -1)
@@ -134,53 +138,55 @@ def values(value: Any) -> Any:
     return value
 
 
-def agrees_with_orjson(body: bytes, fields: list[Field], limits: Limits, result: Outcome) -> None:
-    """A body that is read holds what orjson and plain decoding find in it; one call gives the same."""
-    escaped_magic = b"k05VTVBZ" not in body and b"\\u006" in body.lower()
-    if result.error is None and not escaped_magic:
-        assert plain_decoding(orjson.loads(body), {field.name: field for field in fields}) == result.document, body
+def one_call_agrees(body: bytes, fields: list[Field], limits: Limits, whole: Outcome) -> None:
+    """``loads`` gives what a parser gives."""
     try:
         document = plain(loads(body, fields, limits=limits))
     except WireError as error:
-        assert (type(error), error.offset, str(error)) == (result.error, result.offset, result.message), body
+        assert (type(error), error.offset, str(error)) == (whole.error, whole.offset, whole.message), body
     else:
-        assert (result.error, result.document) == (None, document), body
+        assert (whole.error, whole.document) == (None, document), body
 
 
-def plain_decoding(value: Any, fields: dict[str, Field]) -> Any:
-    """Return a parsed document with its arrays decoded by the simplest means, as the vectors write arrays."""
-    if isinstance(value, list):
-        return [plain_decoding(item, fields) for item in value]
-    if not isinstance(value, dict):
-        return value
-    result: dict[str, Any] = {}
-    for key, item in value.items():
-        field = fields.get(key)
-        array, sidecar = decoded(item, field) if field else (None, {})
-        if field and array is not None:
-            found = {"$ndarray": {"dtype": array.dtype.name, "shape": list(array.shape), "hex": array.tobytes().hex()}}
-            result[key] = {"$packed": {"array": found, "sidecar": sidecar}} if field.sidecar else found
-        else:
-            result[key] = plain_decoding(item, fields)
-    return result
+def means_what_it_says(body: bytes, chance: random.Random) -> None:
+    """A body is read as the reference reads it, or refused where the reference refuses it."""
+    fields = chance.choice(EVERY)
+    got = outcome(partition(body, [chance.randrange(len(body) + 1) for _ in range(chance.randrange(3))]), fields)
+    readings = [meaning(body, fields, reading) for reading in READINGS]
+    for wanted in readings:
+        if wanted.allows(got) if isinstance(wanted, Refused) else got == wanted:
+            return
+    where = "" if readings[0] == readings[1] else ", under a name with escapes"
+    raise AssertionError(
+        f"{_difference(got, readings[0])}{where}: {body!r} read with {fields}: {got} is not {readings}"
+    )
 
 
-def decoded(item: Any, field: Field) -> tuple[NDArray[Any] | None, dict[str, Any]]:
-    """Return what a value under a registered name is, and its sidecar."""
-    if isinstance(item, dict) and "envelope" in field.wires and item.keys() >= {"data", "shape", "dtype"}:
-        sidecar = {name: part for name, part in item.items() if name not in ("data", "shape", "dtype")}
-        blob = base64.b64decode(item["data"], validate=True)
-        return np.frombuffer(blob, item["dtype"]).reshape(item["shape"]), sidecar
-    if isinstance(item, str):
-        if "npy" in field.wires and item.startswith("k05VTVBZ"):
-            array = np.load(io.BytesIO(base64.b64decode(item, validate=True)))
-            return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape), {}
-        if field.raw_dtype is not None:
-            blob = base64.b64decode(item, validate=True)
-            return np.frombuffer(blob, field.raw_dtype).reshape(field.raw_shape), {}
-    if isinstance(item, list) and "nested" in field.wires:
-        return rectangle(item, field), {}
-    return None, {}
+def _difference(got: Outcome, wanted: Outcome | Refused) -> str:
+    """Return in few words how an outcome differs from what is wanted."""
+    if isinstance(wanted, Refused):
+        names = " or ".join(kind.__name__ for kind in wanted.kinds)
+        if got.error is None:
+            return f"accepted, not {names}"
+        return f"{got.error.__name__} elsewhere" if got.error in wanted.kinds else f"{got.error.__name__}, not {names}"
+    if got.error is not None:
+        return f"{got.error.__name__}, not accepted"
+    return "other arrays" if got.arrays != wanted.arrays else "another document"
+
+
+def prefixes_are_incomplete(body: bytes, chance: random.Random) -> None:
+    """What is cut off before its end is incomplete, at every byte, and at its own length."""
+    fields = chance.choice(GRAMMATICAL)
+    if body[-1:] not in (b"}", b"]") or outcome([body], fields).error is not None:
+        # The beginning of a number is a number.
+        return
+    for end in range(len(body)):
+        for length in (None, len(body)):
+            got = outcome(partition(body[:end], [chance.randrange(end + 1)]), fields, content_length=length)
+            what = "accepted" if got.error is None else got.error.__name__
+            assert (got.error, got.offset) == (IncompleteBody, end), (
+                f"{what}, not IncompleteBody: {body[:end]!r} of {body!r} with {fields}: {got}"
+            )
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
