@@ -10,6 +10,7 @@ from fuzz.grammar import Grammar
 from fuzz.hunt import Law
 from fuzz.laws import law, means_what_it_says, paths_agree, prefixes_are_incomplete, rewriting, windows_agree
 from fuzz.linear.law import is_linear
+from fuzz.streams import a_stream, events_follow_the_standard, lines_are_documents
 
 _SEEDS: Final = seeds()
 
@@ -37,6 +38,8 @@ LAWS: Final = (
     Law("meaning", a_body, means_what_it_says, 1500),
     Law("prefixes", a_valid_body, prefixes_are_incomplete, 20),
     Law("rewriting", a_body, rewriting, 200),
+    Law("lines", a_stream, lines_are_documents, 300),
+    Law("events", a_stream, events_follow_the_standard, 300),
     Law("linear time", lambda chance: chance.randbytes(8), is_linear, 10, shrinks=False, timed=True),
 )
 """Every law of the fuzzers."""

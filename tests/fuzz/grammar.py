@@ -111,6 +111,8 @@ _JUNK: Final = (
         b",1",
     ),
 )
+# What goes on with a number that stands in for something that was cut out.
+_JOINING: Final = (b"e5", b".0", b".5", b"E-1", b"0", b"00", b"1", b"+1", b"-", b"e", b".")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^{}\[\]:,"\s]+|\s+', re.DOTALL)
 _DEEPEST: Final = 4
 
@@ -136,7 +138,8 @@ class Grammar:
 
     def single(self) -> bytes:
         """Return a document of one member."""
-        return b"{" + self.key() + b":" + self.value(_DEEPEST) + b"}"
+        key = self._chance.choice((b'"x"', b'"x"', b'"a"', self.key()))
+        return b"{" + key + b":" + self.value(_DEEPEST) + b"}"
 
     def key(self) -> bytes:
         """Return a name in quotes, registered or not, escaped or not."""
@@ -226,13 +229,18 @@ class Grammar:
     def _spoilt(self, text: bytes) -> bytes:
         """Return ``text`` with something put in, taken out or cut off, mostly between two tokens."""
         chance = self._chance
+        junk = chance.choice(_JUNK)
         edges = [0, *(match.end() for match in _TOKEN.finditer(text))]
+        if chance.random() < 0.4:
+            # What is cut out of the text ends with a quote or a bracket.
+            edges = [edge for edge in edges if text[edge - 1 : edge] in (b'"', b"]", b"}")] or edges
+            junk = chance.choice(_JOINING) if chance.random() < 0.5 else junk
         at = chance.choice(edges) if chance.random() < 0.8 else chance.randrange(len(text) + 1)
         what = chance.random()
         if what < 0.75:
-            return text[:at] + chance.choice(_JUNK) + text[at:]
+            return text[:at] + junk + text[at:]
         if what < 0.85:
-            return text[:at] + chance.choice(_JUNK) + text[at + 1 :]
+            return text[:at] + junk + text[at + 1 :]
         if what < 0.95:
             return text[:at] + text[at + chance.randrange(1, 5) :]
         return text[:at]

@@ -8,6 +8,8 @@ import pytest
 
 KNOWN: Final[dict[str, str]] = {
     "meaning": "the rule for numbers, escaped names, byte order marks, stand-ins that can be joined",
+    "lines": "byte order marks",
+    "events": "what follows [DONE]",
     "document: drift again and again": "one offset is searched anew for each object",
     "document: drift before escaped quotes": "one offset is searched anew for each object",
     "document: escaped quotes before drift under an escaped name": "the search for names restarts at each quote",

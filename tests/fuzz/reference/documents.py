@@ -134,7 +134,8 @@ class _Walk:
                 return {name: self.restored(item) for name, item in value.items()}
             case list():
                 return [self.restored(item) for item in value]
-        return value
+            case _:
+                return value
 
     def hidden(self) -> list[AgainstContract]:
         """Return the fault of the first array that is not in the document, if there is one."""

@@ -99,7 +99,8 @@ def plain_value(node: Node) -> Any:
             return [plain_value(item) for item in node.items]
         case String() | Scalar():
             return node.value
-    raise AssertionError(node)
+        case _:
+            raise AssertionError(node)
 
 
 class _Reader:
