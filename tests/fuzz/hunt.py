@@ -105,7 +105,9 @@ def _check(law: Law, body: bytes, seed: int) -> Finding | None:
         law.check(body, random.Random(seed))
     except Exception as exc:
         frame = traceback.extract_tb(exc.__traceback__)[-1]
-        what = str(exc).partition(":")[0] if isinstance(exc, AssertionError) else ""
+        # What an assertion says in words, not the values that it shows.
+        words = exc.args[0] if isinstance(exc, AssertionError) and exc.args else None
+        what = words.partition(":")[0] if isinstance(words, str) else ""
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
         kind = f"{law.name}: {type(exc).__name__} {what[:60]} ({where})"
         return Finding(kind, body, seed, "".join(traceback.format_exception(exc)))

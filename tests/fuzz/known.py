@@ -13,6 +13,8 @@ KNOWN: Final[dict[str, str]] = {
     "document: drift again and again": "one offset is searched anew for each object",
     "document: drift before escaped quotes": "one offset is searched anew for each object",
     "document: escaped quotes before drift under an escaped name": "the search for names restarts at each quote",
+    "lines: tails that the line's end cuts": "each tail is followed to the end of the chunk, not of its line",
+    "events: tails that the line's end cuts": "each tail is followed to the end of the chunk, not of its line",
     "header: semicolons in a string": "parameters are read by email.message",
     "header: a section and its parameter": "parameters are read by email.message",
     "header: a section of many digits": "parameters are read by email.message",

@@ -15,7 +15,8 @@ import ndwire
 
 # The names of such bounds. Others are of the format, such as how long a header may be.
 _BOUND: Final = re.compile(r"_?(?:.*WINDOW.*|SHORT|_?SMALL|.*COALESCE|WORTH.*|_?PIECE|RUN|FEW|FIRST_CAPACITY|AT_ONCE)")
-_SIZES: Final = (1, 2, 3, 5, 8, 13, 40, 100)
+# A character of UTF-8 is whole in the least of them.
+_SIZES: Final = (4, 5, 7, 8, 13, 40, 100)
 _KEPT: Final = 0.4
 
 

@@ -58,8 +58,7 @@ def test_the_reference_agrees_with_the_vectors(case: dict[str, Any]) -> None:
     expect = case["expect"]
     if any(option not in OPTIONS for arguments in case["fields"] for option in arguments):
         pytest.skip("fields have no such option yet")
-    # What is drift under a name with needless escapes in the vectors might as well be found.
-    result = meaning(body, fields, "drift")
+    result = meaning(body, fields)
     if "error" in expect:
         assert isinstance(result, Refused)
         kind = getattr(ndwire, expect["error"])

@@ -138,6 +138,8 @@ HARD_LINES: dict[str, Callable[[int], bytes]] = {
     "a line of blanks": lambda n: b" " * n + b"\n",
     "short documents": lambda n: b'{"x":[1]}\n' * (n // 10),
     "lines that are cut": lambda n: b'{"x":[1\n' * (n // 8),
+    "tails that the line's end cuts": lambda n: b'{"x":{"data":""\n' * (n // 16),
+    "blobs that the line's end cuts": lambda n: b'{"x":{"data":"A\n' * (n // 16),
     "a long document": lambda n: b'{"x":[' + b"1," * (n // 2) + b"1]}\n",
 }
 
@@ -156,6 +158,7 @@ HARD_EVENTS: dict[str, Callable[[int], bytes]] = {
     "blank data": lambda n: b"data:  \n" * (n // 8) + b"\n",
     "almost done": lambda n: b"data: [DONE]" + b" " * n + b"x\n\n",
     "long data": lambda n: b'data: {"x":[' + b"1," * (n // 2) + b"1]}\n\n",
+    "tails that the line's end cuts": lambda n: b'data:{"x":{"data":""\n' * (n // 21),
     "short events": lambda n: b'data: {"x":[1]}\n\n' * (n // 17),
 }
 

@@ -95,7 +95,8 @@ def _respond(value: bytes, name: bytes) -> None:
 
     class Faults(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            raise AssertionError(record.getMessage()) from (record.exc_info or (None, None))[1]
+            if record.exc_info:
+                raise AssertionError(record.getMessage()) from record.exc_info[1]
 
     # A fault of the middleware's own passes the response as it came, with a warning.
     logger, handler = logging.getLogger("ndwire_asgi"), Faults(logging.WARNING)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any
 
 from fuzz.reference.arrays import AgainstContract, Found, found, is_packed
 from fuzz.reference.tree import Items, Members, Node, String, is_json, plain_value, tree, without_nonfinite
-from ndwire import ContractError, Field, LayoutDrift, Packed, WireError
+from ndwire import ContractError, Field, LayoutDrift, MalformedArray, Packed, WireError
 from support.chunking import Outcome, plain
-
-Reading = Literal["found", "drift"]
-"""What becomes of an array under a name with needless escapes: it is found, or it is drift. Never is it missed."""
-
-READINGS: Final[tuple[Reading, ...]] = ("found", "drift")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,12 +31,12 @@ class Refused:
         return self.offset is None or outcome.offset == self.offset
 
 
-def meaning(body: bytes, fields: Sequence[Field], reading: Reading) -> Outcome | Refused:
+def meaning(body: bytes, fields: Sequence[Field]) -> Outcome | Refused:
     """Return what a reader has to make of ``body``."""
     valid = is_json(body)
     if not valid and not is_json(without_nonfinite(body)):
         return Refused((WireError,), None)
-    walk = _Walk(fields, reading)
+    walk = _Walk(fields)
     try:
         document = walk.value(tree(body))
     except AgainstContract as error:
@@ -63,10 +58,10 @@ def meaning(body: bytes, fields: Sequence[Field], reading: Reading) -> Outcome |
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Drifted:
-    """The ordinary value of an object that should have been an array."""
+    """The ordinary value of what should have been an array."""
 
     value: Any
-    offset: int
+    fault: AgainstContract
 
 
 class _Walk:
@@ -78,12 +73,11 @@ class _Walk:
         drifted: Packed arrays in the document that could not be cut out.
     """
 
-    def __init__(self, fields: Sequence[Field], reading: Reading) -> None:
+    def __init__(self, fields: Sequence[Field]) -> None:
         self.arrays: list[Found] = []
         self.lists: list[tuple[int, int]] = []
         self.drifted: list[AgainstContract] = []
         self._names = {field.name: field for field in fields}
-        self._reading = reading
         self._left: set[Found] = set()
 
     def value(self, node: Node) -> Any:
@@ -102,24 +96,22 @@ class _Walk:
         field = self._names.get(name.value)
         if field is None:
             return self.value(node)
-        usual = name.spelling in _spellings(field.name)
-        array: Found | None = None
-        if usual or self._reading == "found":
-            array = found(field, node)
-        elif not is_packed(field, node):
-            try:
-                drifts = found(field, node) is not None
-            except AgainstContract:
-                drifts = False
-            if drifts:
-                return _Drifted(plain_value(node), node.start)
+        if name.spelling not in _spellings(field.name):
+            fault = _missed(field, node)
+            value = self.value(node)
+            if fault is not None and isinstance(node, Members):
+                return _Drifted(value, fault)
+            # Lists and strings count also where a later member of the same name hides them.
+            self.drifted += [fault] if fault is not None else []
+            return value
+        array = found(field, node)
         if array is not None:
             self.arrays.append(array)
             if isinstance(node, Items):
                 self.lists.append((node.start, node.end))
             return array
         value = self.value(node)
-        return _Drifted(value, node.start) if is_packed(field, node) else value
+        return _Drifted(value, AgainstContract(node.start, LayoutDrift)) if is_packed(field, node) else value
 
     def restored(self, value: Any) -> Any:
         """Return a value with the arrays in their places; the rest is taken note of."""
@@ -128,7 +120,7 @@ class _Walk:
                 self._left.add(value)
                 return Packed(value.array, value.sidecar) if value.field.sidecar else value.array
             case _Drifted():
-                self.drifted.append(AgainstContract(value.offset, LayoutDrift))
+                self.drifted.append(value.fault)
                 return self.restored(value.value)
             case dict():
                 return {name: self.restored(item) for name, item in value.items()}
@@ -143,11 +135,26 @@ class _Walk:
         return [AgainstContract(lost[0].offset, ContractError)] if lost else []
 
 
+def _missed(field: Field, node: Node) -> AgainstContract | None:
+    """Return the fault of a value under a name with needless escapes: an array there is drift, and never missed."""
+    fault = AgainstContract(node.start, LayoutDrift)
+    if is_packed(field, node):
+        return fault
+    if isinstance(node, Members) and not getattr(field, "required", False):
+        return None
+    try:
+        return None if found(field, node) is None else fault
+    except AgainstContract:
+        # What claims to be an array, and is none, may be called either.
+        return AgainstContract(node.start, LayoutDrift, MalformedArray)
+
+
 def _spellings(name: str) -> set[bytes]:
-    """Return the spellings of a name that are no surprise: UTF-8, and as Python's json escapes it."""
+    """Return the spellings of a name that are looked for: UTF-8, as Python's json escapes it, and PHP's solidus."""
     units = name.encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-    return {name.encode(), b"".join(b"%c" % code if code < 128 else b"\\u%04x" % code for code in codes)}
+    plain_ones = name.encode(), b"".join(b"%c" % code if code < 128 else b"\\u%04x" % code for code in codes)
+    return {*plain_ones, *(spelling.replace(b"/", b"\\/") for spelling in plain_ones)}
 
 
 def _inside(offset: int, spans: Sequence[tuple[int, int]]) -> bool:
