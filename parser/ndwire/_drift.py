@@ -15,7 +15,9 @@ from ndwire._limits import Limits
 from ndwire._lists import ListText, Verdict
 from ndwire._nested import read_list
 from ndwire._npy import MAGIC_BASE64
+from ndwire._opening import Opening
 from ndwire._registry import Entry, Registry
+from ndwire._strings import skip_space
 
 _FIRST_MEMBER: Final = re.compile(rb'\{[ \t\n\r]*+"')
 _NULL: Final = ord("n")
@@ -65,7 +67,9 @@ def drift(name: str, value: dict[str, Any], offset: int) -> LayoutDrift:
 def escaped_values(
     text: bytes | bytearray, registry: Registry, limits: Limits, locate: Callable[[int], int]
 ) -> Iterator[ContractError]:
-    """Find what would have been an array, had its name not been spelled with escapes. Objects are not looked at.
+    """Find what would have been an array, had its name not been spelled with escapes.
+
+    Of objects only those that open as envelopes are found; ``packed_objects`` finds the others.
 
     Args:
         text: Valid JSON.
@@ -74,7 +78,7 @@ def escaped_values(
         locate: Maps an offset in ``text`` to one in the body.
 
     Yields:
-        ``LayoutDrift`` for a list or a string that its field reads, ``MalformedArray`` for what else a required field
+        ``LayoutDrift`` for what its field would have read, ``MalformedArray`` for what else a required field
         may not hold.
     """
     for match in registry.value.finditer(text):
@@ -95,7 +99,9 @@ def escaped_values(
 
 
 def _is_array(entry: Entry, text: bytes | bytearray, at: int, limits: Limits) -> bool:
-    """Return whether a list or a string at ``at`` is read as an array, or claims to be one and is broken."""
+    """Return whether the value at ``at`` is read as an array, or claims to be one and is broken."""
+    if text.startswith(b"{", at):
+        return entry.reads_envelopes and Opening(skip_space).take(text, at, len(text))[1] is Verdict.COMPLETE
     if text.startswith(b'"', at):
         return entry.reads_raw or (entry.reads_npy and text.startswith(MAGIC_BASE64, at + 1))
     if not entry.reads_lists or not text.startswith(b"[", at):

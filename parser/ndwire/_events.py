@@ -25,6 +25,7 @@ from typing import Any, Final, Literal, NamedTuple
 from ndwire._errors import IncompleteBody, LimitExceeded, MalformedJSON
 from ndwire._framing import BYTE_ORDER_MARK, Document, Framing, Phase
 from ndwire._parser import Parser
+from ndwire._strings import end_of_line
 
 _CR: Final = ord("\r")
 _LF: Final = ord("\n")
@@ -69,27 +70,19 @@ class _State(enum.Enum):
 
 
 class Chunk:
-    """Bytes of the stream, and where their line ends are: each byte is searched once, however many lines there are."""
+    """Bytes of the stream.
 
-    __slots__ = ("_cr", "_lf", "data", "end", "offset")
+    Args:
+        data: The bytes.
+        offset: The first of them in the stream.
+    """
+
+    __slots__ = ("data", "end", "offset")
 
     def __init__(self, data: bytes, offset: int) -> None:
         self.data = data
         self.end = len(data)
-        self.offset = offset  # in the stream
-        self._cr = self._lf = -1
-
-    def line_end(self, i: int) -> int:
-        """Return where the first CR or LF from ``i`` on stands, or the end of the chunk."""
-        if self._lf < i:
-            self._lf = self._find(b"\n", i)
-        if self._cr < i:
-            self._cr = self._find(b"\r", i)
-        return min(self._lf, self._cr)
-
-    def _find(self, byte: bytes, i: int) -> int:
-        found = self.data.find(byte, i)
-        return found if found >= 0 else self.end
+        self.offset = offset
 
 
 class _Stray:
@@ -242,7 +235,7 @@ class EventStream(Framing):
         return _State.REST
 
     def _field_value(self, chunk: Chunk, i: int) -> int:
-        end = chunk.line_end(i)
+        end = end_of_line(chunk.data, i, chunk.end)
         if self._state is _State.DATA:
             assert self._document is not None  # made where the state was entered
             if i < end:

@@ -436,13 +436,15 @@ class Scanner:
         tail = self._tail
         assert tail is not None  # made when the base64 ended
         known = self._entry.tails if self._entry is not None else {}
-        j, done = tail.end(data, i, n, known)
-        if self._lines and (end := end_of_line(data, i, j)) < j:
+        # Followed within its line only: what is followed further would be followed again by the next line's.
+        stop = end_of_line(data, i, n) if self._lines else n
+        j, done = tail.end(data, i, stop, known)
+        if not done and stop < n:
             self._state = State.TEXT
             self._tail = None
-            self._sink.text(data, i, end)
+            self._sink.text(data, i, stop)
             self._sink.cut(b"", 0)
-            return end
+            return stop
         if done:
             self._state = State.TEXT
             self._tail = None

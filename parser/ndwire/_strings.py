@@ -8,6 +8,8 @@ from typing import Final
 _SPACE: Final = re.compile(rb"[ \t\n\r]*")
 _SPACE_IN_LINE: Final = re.compile(rb"[ \t]*")
 _BACKSLASH: Final = ord("\\")
+# So much of a line is searched at first.
+_FIRST_WINDOW: Final = 256
 
 
 def odd_backslashes(data: bytes | bytearray, i: int, j: int, carried: int) -> int:
@@ -38,9 +40,20 @@ def skip_space_in_line(data: bytes | bytearray, i: int) -> int:
 
 
 def end_of_line(data: bytes | bytearray, i: int, n: int) -> int:
-    """Return where the first CR or LF stands in ``data[i:n]``, or ``n``."""
-    end = data.find(b"\n", i, n)
-    if end < 0:
-        end = n
-    carriage_return = data.find(b"\r", i, end)
-    return end if carriage_return < 0 else carriage_return
+    """Return where the first CR or LF stands in ``data[i:n]``, or ``n``.
+
+    No more than some times the line is searched, however much of ``data`` has no LF, or no CR.
+    """
+    window = _FIRST_WINDOW
+    while i < n:
+        stop = min(i + window, n)
+        line_feed = data.find(b"\n", i, stop)
+        end = stop if line_feed < 0 else line_feed
+        carriage_return = data.find(b"\r", i, end)
+        if carriage_return >= 0:
+            return carriage_return
+        if line_feed >= 0:
+            return line_feed
+        i = stop
+        window *= 4
+    return n

@@ -47,7 +47,7 @@ class Tail:
         """
         if not self._seen:
             self._seen = True
-            end = data.find(b"}", i, i + TAIL_WINDOW) + 1
+            end = data.find(b"}", i, min(i + TAIL_WINDOW, n)) + 1
             if end and bytes(data[i:end]) in known:
                 return end, True
         while True:

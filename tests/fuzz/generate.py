@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import io
 import json
 import random
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -23,15 +22,6 @@ TOKENS = [
     b'"a":{"data":"AAAA","shape":[3],"dtype":"uint8"}',
     b'"routed_experts":{"data":"AAECAwQF","shape":[6],"dtype":"uint8"}',
 ]
-
-OPTIONS: Final = frozenset(inspect.signature(Field).parameters)
-"""What a field can be told."""
-
-
-def field(name: str, **options: Any) -> Field:
-    """Return a field with those of ``options`` that fields have."""
-    return Field(name, **{option: value for option, value in options.items() if option in OPTIONS})
-
 
 REGISTRIES: list[list[Field]] = [
     [Field("routed_experts")],
@@ -59,8 +49,8 @@ GRAMMATICAL: list[list[Field]] = [
     [Field("x", raw_dtype="float64"), Field("xx"), Field("a", wires=("nested", "npy"), ndim=1)],
     [Field("x", dtypes=("float32", "int32")), Field("a", dtypes=("float16", "float32", "float64"))],
     [Field("x", dtypes=("bool", "float16", "uint64")), Field("a", dtypes=("float32", "float64"))],
-    [field("x", dtypes=("int32", "float32", "float64"), nulls="nan"), field("a", nulls="nan", wires=("nested",))],
-    [field("x", required=True), Field("a"), field("ä/b", dtypes=("bool", "int8"), required=True, sidecar=True)],
+    [Field("x", dtypes=("int32", "float32", "float64"), nulls="nan"), Field("a", nulls="nan", wires=("nested",))],
+    [Field("x", required=True), Field("a"), Field("ä/b", dtypes=("bool", "int8"), required=True, sidecar=True)],
 ]
 
 # What a server rewrites: fields that read nested lists name their dtypes.
@@ -72,7 +62,7 @@ REWRITING: list[list[Field]] = [
     [Field("data", dtypes=("int64", "float64"), ndim=2), Field("shape", dtypes=("int8",)), Field("b", wires=())],
     [Field("x", dtypes=("uint8",), wires=("nested",)), Field("ä", dtypes=("int32", "float16"))],
     [Field("x", dtypes=("float32", "int32")), Field("a", dtypes=("float16", "float32", "float64"), ndim=1)],
-    [field("x", dtypes=("int32", "float32"), nulls="nan"), Field("a", dtypes=("bool", "float16", "uint64"))],
+    [Field("x", dtypes=("int32", "float32"), nulls="nan"), Field("a", dtypes=("bool", "float16", "uint64"))],
 ]
 
 LIMITS = [

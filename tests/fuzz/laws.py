@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from fuzz.generate import GRAMMATICAL, LIMITS, REGISTRIES, REWRITING
 from fuzz.reference.documents import Refused, meaning
@@ -182,37 +181,3 @@ def prefixes_are_incomplete(body: bytes, chance: random.Random) -> None:
             assert (got.error, got.offset) == (IncompleteBody, end), (
                 f"{what}, not IncompleteBody: {body[:end]!r} of {body!r} with {fields}: {got}"
             )
-
-
-def shape_of(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of a rectangle of numbers, None for anything else."""
-    if not isinstance(value, list):
-        return () if type(value) in (int, float) else None
-    shapes = {shape_of(item) for item in value}
-    if not shapes:
-        return (0,)
-    shape = shapes.pop()
-    return None if shapes or shape is None else (len(value), *shape)
-
-
-def rectangle(value: list[Any], field: Field) -> NDArray[Any] | None:
-    """Return a nested list as the array that it is read as, by NumPy and the rules alone."""
-    shape = shape_of(value)
-    if shape is None:
-        return None
-    numbers = np.array(value, object).reshape(-1).tolist()
-    if not numbers:
-        shape += (0,) * ((field.ndim or 0) - len(shape))
-        return np.zeros(shape, (field.dtypes or ("float64",))[0])
-    for name in field.dtypes or ("int64", "uint64", "float64"):
-        dtype = np.dtype(name)
-        if dtype.kind in "iu":
-            info = np.iinfo(dtype)
-            if all(type(number) is int and info.min <= number <= info.max for number in numbers):
-                return np.array(numbers, dtype).reshape(shape)
-        elif dtype.kind == "f":
-            with np.errstate(over="ignore"):
-                floats = np.array([float(number) for number in numbers]).astype(dtype)
-            if np.isfinite(floats).all():
-                return floats.reshape(shape)
-    raise AssertionError("no dtype fits, and nothing was raised")

@@ -419,6 +419,12 @@ class TestDrift:
         assert lawful(b'{"\\u0078":[1],"y":[1]}', [Field("x", wires=("envelope", "npy"))]).error is None
         assert lawful(b'{"\\u0078":"AAEC"}', [Field("x")]).error is None
 
+    def test_an_envelope_that_is_none_under_an_escaped_name(self) -> None:
+        for value in (b'{"data":"hello"}', b'{ "data" : "","shape":1}', b'{"data":"AAEC","shape":[4],"dtype":"uint8"}'):
+            result = lawful(b'{"\\u0078":' + value + b',"x":null}', [X])
+            assert (result.error, result.offset) == (LayoutDrift, 10)
+            assert lawful(b'{"\\u0078":' + value + b"}", [Field("x", wires=("nested",))]).error is None
+
     def test_lone_surrogates_that_another_parser_reads_are_no_name(self) -> None:
         body = rb'{"\ud800":[1],"\u0078":"AA"}'
         assert lawful(body, [X], json_loads=json.loads).document == {"\ud800": [1], "x": "AA"}

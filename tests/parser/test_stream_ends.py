@@ -24,6 +24,7 @@ from ndwire import (
 from ndwire._events import Chunk, EventStream
 from ndwire._framing import Framing
 from ndwire._ndjson import NDJSON
+from ndwire._strings import end_of_line
 from support.streams import FIELDS, collect, lawful
 
 
@@ -230,25 +231,26 @@ def test_floods_of_nothing_are_skipped_at_once(before: bytes, unit: bytes) -> No
     assert steps(before + unit * 50_000) < 20
 
 
-def test_lines_that_end_with_cr_alone_are_searched_once() -> None:
+@pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n"])
+@pytest.mark.parametrize("length", [0, 7, 255, 256, 257, 5000])
+def test_no_line_end_is_searched_far_behind_its_line(end: bytes, length: int) -> None:
     searched = 0
 
     class Counting(bytes):
-        def find(self, *arguments: Any) -> int:
+        def find(self, byte: Any, start: Any = 0, stop: Any = None) -> int:
             nonlocal searched
-            found = super().find(*arguments)
-            searched += (found if found >= 0 else len(self)) - arguments[1]
+            found = super().find(byte, start, stop)
+            searched += (found if found >= 0 else stop) - start
             return found
 
-    data = Counting(b"data: 1\r" * 1000)
-    chunk = Chunk(data, 0)
+    data = Counting((b"x" * length + end) * 1000)
     i = 0
-    ends = []
-    while (end := chunk.line_end(i)) < len(data):
-        ends.append(end)
-        i = end + 1
-    assert ends == list(range(7, 8000, 8))
-    assert searched < 2 * len(data) + 10
+    for number in range(1000):
+        at = end_of_line(data, i, len(data))
+        assert at == number * (length + len(end)) + length
+        i = at + len(end)
+    assert end_of_line(data, i, len(data)) == len(data)
+    assert searched < 8 * len(data) + 600_000
 
 
 def test_blank_lines_of_ndjson_cost_no_parser() -> None:

@@ -99,9 +99,9 @@ class _Walk:
         if name.spelling not in _spellings(field.name):
             fault = _missed(field, node)
             value = self.value(node)
-            if fault is not None and isinstance(node, Members):
-                return _Drifted(value, fault)
-            # Lists and strings count also where a later member of the same name hides them.
+            if fault is None and is_packed(field, node):
+                return _Drifted(value, AgainstContract(node.start, LayoutDrift))
+            # What would have been cut out counts also where a later member of the same name hides it.
             self.drifted += [fault] if fault is not None else []
             return value
         array = found(field, node)
@@ -137,13 +137,8 @@ class _Walk:
 
 def _missed(field: Field, node: Node) -> AgainstContract | None:
     """Return the fault of a value under a name with needless escapes: an array there is drift, and never missed."""
-    fault = AgainstContract(node.start, LayoutDrift)
-    if is_packed(field, node):
-        return fault
-    if isinstance(node, Members) and not getattr(field, "required", False):
-        return None
     try:
-        return None if found(field, node) is None else fault
+        return None if found(field, node) is None else AgainstContract(node.start, LayoutDrift)
     except AgainstContract:
         # What claims to be an array, and is none, may be called either.
         return AgainstContract(node.start, LayoutDrift, MalformedArray)
