@@ -4,10 +4,9 @@
 ``load`` and ``aload`` are the same in one call. ``dumps`` and ``iter_dumps`` write. The server side is ``ndwire_asgi``.
 """
 
-from ndwire._assembler import ArrayReady
-from ndwire._buffers import Allocate
-from ndwire._envelope import pack_ndarray, unpack_ndarray
-from ndwire._errors import (
+import types as _types
+
+from ndwire._contract.errors import (
     CompressedBody,
     ContractError,
     IncompleteBody,
@@ -17,14 +16,12 @@ from ndwire._errors import (
     MalformedJSON,
     WireError,
 )
-from ndwire._events import ServerSentEvent
-from ndwire._field import Field, Packed, Wire
-from ndwire._held import Held, Rendered
-from ndwire._limits import Limits
-from ndwire._parser import Parser, ReadOptions, loads
-from ndwire._responses import PREFER
-from ndwire._rewriter import Rewriter, TextFraming, rewrite
-from ndwire._streams import (
+from ndwire._contract.field import Field, Packed, Wire
+from ndwire._contract.limits import Limits
+from ndwire._contract.types import Allocate
+from ndwire._http.events import ServerSentEvent
+from ndwire._http.responses import PREFER
+from ndwire._http.streams import (
     aiter_ndjson,
     aiter_sse,
     aload,
@@ -34,7 +31,12 @@ from ndwire._streams import (
     load,
     load_response,
 )
-from ndwire._writer import Dump, dumps, iter_dumps
+from ndwire._reading.assembler import ArrayReady
+from ndwire._reading.parser import Parser, ReadOptions, loads
+from ndwire._wires.envelope import pack_ndarray, unpack_ndarray
+from ndwire._writing.dumps import Dump, dumps, iter_dumps
+from ndwire._writing.held import Held, Rendered
+from ndwire._writing.rewriter import Rewriter, TextFraming, rewrite
 
 __all__ = [
     "PREFER",
@@ -75,3 +77,14 @@ __all__ = [
     "rewrite",
     "unpack_ndarray",
 ]
+
+
+def _say_where_they_are_found() -> None:
+    """Let tracebacks, pickles and documentation name the public classes and functions as users import them."""
+    for name in __all__:
+        value: object = globals()[name]
+        if isinstance(value, (type, _types.FunctionType)):
+            value.__module__ = __name__
+
+
+_say_where_they_are_found()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from ndwire._field import Field
+from ndwire._contract.field import Field
 
 # Stock servers send uint8 up to 256 experts and uint16 above; ndwire's middleware sends the signed dtypes, which torch
 # knows more of.

@@ -37,7 +37,7 @@ from ndwire import (
     load,
     load_response,
 )
-from ndwire._responses import response_of
+from ndwire._http.responses import response_of
 from support.clients import (
     ASYNC,
     SYNC,

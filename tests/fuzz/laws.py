@@ -21,11 +21,11 @@ from ndwire import (
     Rewriter,
     TextFraming,
     WireError,
-    _rewriter,
     loads,
     rewrite,
 )
-from ndwire._assembler import Assembler
+from ndwire._reading.assembler import Assembler
+from ndwire._writing import rewriting_sink
 from support.chunking import Outcome, outcome, partition, plain
 from support.rewriting import joined, originals
 
@@ -88,8 +88,8 @@ def rewriting(body: bytes, chance: random.Random) -> None:
         assert got == whole, (body, fields, framing, most, chunks)
     with pytest.MonkeyPatch.context() as patch:
         # Every value is given out unrendered.
-        patch.setattr(_rewriter, "_AT_ONCE", -1)
-        patch.setattr(_rewriter, "envelope_of_flat", lambda *_: None)
+        patch.setattr(rewriting_sink, "_AT_ONCE", -1)
+        patch.setattr(rewriting_sink, "envelope_of_flat", lambda *_: None)
         unrendered = originals(Rewriter(fields, framing=framing), partition(body, cuts))
         assert unrendered == body, (body, fields, framing)
     if framing == "document":

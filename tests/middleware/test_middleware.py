@@ -624,12 +624,12 @@ async def test_a_client_that_leaves_while_a_thread_runs() -> None:
 async def test_a_fault_of_ours_lets_the_body_out_as_it_came(
     name: str, declared: bool, at: int, monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
-    from ndwire import _held
-    from ndwire._scanner import Scanner
+    from ndwire._scanning.scanner import Scanner
+    from ndwire._writing import held
 
     places: dict[str, tuple[Any, str]] = {
-        "read": (_held, "read"),
-        "envelope": (_held, "envelope"),
+        "read": (held, "read"),
+        "envelope": (held, "envelope"),
         "scan": (Scanner, "_scan"),
         "thread": (anyio.to_thread, "run_sync"),
         "plan": (_responder, "envelope_plan"),
@@ -675,14 +675,14 @@ async def test_a_fault_of_ours_lets_the_body_out_as_it_came(
 
 
 async def test_the_first_fault_counts(monkeypatch: pytest.MonkeyPatch, caplog: Log) -> None:
-    from ndwire import _held
+    from ndwire._writing import held
 
     def failing(*_: Any) -> Any:
         raise RuntimeError("forced")
 
     value = BIG[5 : 5 + 100_000].rpartition(b",")[0] + b"]"
     text = b'[{"x":%b},{"x":%b},{"x":[1,2]}]' % (value, value)
-    monkeypatch.setattr(_held, "read", failing)
+    monkeypatch.setattr(held, "read", failing)
     assert (await ask(answering(text))).body.startswith(text[:-8])
     assert len(caplog.records) == 1
 

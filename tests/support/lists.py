@@ -9,11 +9,14 @@ import orjson
 import pytest
 from hypothesis import strategies as st
 
-from ndwire import Field, MalformedArray, MalformedJSON, _nested, _numerals, _rectangle, _scanner, rewrite
+from ndwire import Field, MalformedArray, MalformedJSON, rewrite
+from ndwire._scanning import scanner as scanner_module
+from ndwire._wires import nested
+from ndwire._wires.numbers import numerals, rectangle
 from support.chunking import outcome, plain
 from support.oracle import Unfit, array_of, parse
 
-SIMDJSON: Any = vars(_numerals)["_simdjson"]
+SIMDJSON: Any = vars(numerals)["_simdjson"]
 
 # simdjson or None; from how many bytes on; up to how many bytes a flat list is short; bytes of a piece.
 WAYS = [
@@ -24,16 +27,16 @@ WAYS = [
 
 def read_with(patch: pytest.MonkeyPatch, simdjson: Any, *, worth: int, short: int, piece: int, window: int = 1) -> None:
     """Read lists with or without simdjson, from so many bytes on, and in pieces of so many; see WAYS."""
-    patch.setattr(_numerals, "_simdjson", simdjson)
-    patch.setattr(_numerals, "_WORTH_SIMD", worth)
-    patch.setattr(_numerals, "_WORTH_SIMD_REAL", worth)
+    patch.setattr(numerals, "_simdjson", simdjson)
+    patch.setattr(numerals, "_WORTH_SIMD", worth)
+    patch.setattr(numerals, "_WORTH_SIMD_REAL", worth)
     for module, name, value in (
-        (_nested, "SHORT", short),
-        (_scanner, "SHORT", short),
-        (_nested, "PIECE_BYTES", piece),
-        (_numerals, "PIECE_BYTES", piece),
-        (_nested, "_WINDOW", window),
-        (_rectangle, "_WINDOW", window),
+        (nested, "SHORT", short),
+        (scanner_module, "SHORT", short),
+        (nested, "PIECE_BYTES", piece),
+        (numerals, "PIECE_BYTES", piece),
+        (nested, "_WINDOW", window),
+        (rectangle, "_WINDOW", window),
     ):
         patch.setattr(module, name, value)
 

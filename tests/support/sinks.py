@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ndwire._registry import Registry
-from ndwire._scanner import Scanner
-from ndwire._sink import BlobWire, Data
+from ndwire._scanning.registry import Registry
+from ndwire._scanning.scanner import Scanner
+from ndwire._scanning.sink import BlobWire, Data
 
 
 class Recorder:

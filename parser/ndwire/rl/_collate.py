@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ndwire._arrays import as_array
+from ndwire._contract.arrays import as_array
 from ndwire.rl._cpus import usable_cpus
 
 # Copying less than this in a thread of its own takes longer than copying it here.

@@ -9,10 +9,10 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from ndwire._arrays import as_array
-from ndwire._dtypes import dtype_name
-from ndwire._envelope import pack_ndarray
-from ndwire._shown import shown
+from ndwire._contract.arrays import as_array
+from ndwire._contract.dtypes import dtype_name
+from ndwire._contract.shown import shown
+from ndwire._wires.envelope import pack_ndarray
 
 EXPERT_DTYPES: Final = ("uint8", "int16", "int32")
 """The dtypes of routed experts, the smallest first. ``uint16`` is none of them: torch has no max or arange for it."""

@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from ndwire._octets import as_octets
-from ndwire._shown import shown
+from ndwire._contract.shown import shown
+from ndwire._contract.types import as_octets
 
 try:
     import msgspec as _msgspec

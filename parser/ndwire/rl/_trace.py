@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndwire._field import Packed
-from ndwire._shown import shown
+from ndwire._contract.field import Packed
+from ndwire._contract.shown import shown
 from ndwire.rl._experts import check_experts
 
 

@@ -1,0 +1,1 @@
+"""Where decoded bytes go: base64 into memory that grows."""

@@ -1,0 +1,1 @@
+"""From a body to a document with arrays."""

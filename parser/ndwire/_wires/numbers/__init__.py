@@ -1,0 +1,1 @@
+"""The text of numbers, and the first dtype that holds them."""

@@ -1,0 +1,1 @@
+"""From arrays, or from text that holds them, to JSON with envelopes."""
