@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ndwire._buffers.array_buffer import ArrayBuffer, allocated
 from ndwire._buffers.base64 import Base64Decoder, decode_as_bytearray
+from ndwire._contract.budget import Budget
 from ndwire._contract.dtypes import BIG_ENDIAN_HOST
 from ndwire._contract.errors import ContractError, IncompleteBody, LayoutDrift, LimitExceeded, MalformedArray
 from ndwire._contract.field import Field, Packed, run_check
@@ -88,6 +89,7 @@ class Assembler:
 
     __slots__ = (
         "_allocate",
+        "_budget",
         "_buffer",
         "_content_length",
         "_cuts",
@@ -102,8 +104,6 @@ class Assembler:
         "_registry",
         "_remainder",
         "_suspicious",
-        "_text_bytes",
-        "_total",
         "_values",
     )
 
@@ -112,16 +112,15 @@ class Assembler:
     ) -> None:
         self._registry = registry
         self._limits = limits
+        self._budget = Budget(limits)
         self._content_length = content_length
         self._allocate = allocate
         self._remainder = bytearray()
-        self._text_bytes = 0  # of the body that are kept as JSON: the remainder and the tails
         self._position = 0  # the body's offset behind all that came
         self._cuts: list[_Cut] = []
         self._suspicious = False  # whether an object under a name opened as no envelope
         self._values: list[Any] = []
         self._ready: list[ArrayReady] = []
-        self._total = 0  # decoded bytes of all arrays
         self._mark = "ndwire-" + os.urandom(_MARK_BYTES).hex() + "-"
         self._placeholder = b'"' + self._mark.encode() + b'%d"'
         self._entry: Entry | None = None
@@ -140,7 +139,7 @@ class Assembler:
 
     def text(self, data: Data, i: int, j: int) -> None:
         if i < j:
-            self._count_text(j - i, None)
+            self._budget.add_text(j - i, self._position)
             self._remainder += data if j - i == len(data) else memoryview(data)[i:j]
             self._position += j - i
 
@@ -152,18 +151,17 @@ class Assembler:
         raise MalformedArray(f"{entry.field.name!r} is to hold an array or null, and holds {kind}", offset=offset)
 
     def open(self, wire: BlobWire, entry: Entry, head: bytes, offset: int) -> None:
-        self._count_array(offset)
+        self._budget.admit_array(offset)
         self._entry = entry
         self._offset = offset
         first = offset + len(head)
         self._position = first
         left = 0 if self._content_length is None else max(self._content_length - first, 0)
         bound = left // 4 * 3
-        limits, allocate = self._limits, self._allocate
-        limit = min(limits.array_bytes, limits.total_array_bytes - self._total)
+        limit, allocate = self._budget.array_bytes_left, self._allocate
         field = entry.field
         if wire == "npy":
-            self._buffer = NpyBuffer(field, offset, bound=bound, limit=limit, limits=limits, allocate=allocate)
+            self._buffer = NpyBuffer(field, offset, bound=bound, limit=limit, limits=self._limits, allocate=allocate)
         else:
             exact = raw_size(field) if wire == "raw" else None
             self._buffer = ArrayBuffer(field.name, offset, bound=bound, limit=limit, allocate=allocate, exact=exact)
@@ -192,13 +190,17 @@ class Assembler:
         self._buffer = self._decoder = None
         self._position = tail_offset + len(tail)
         if isinstance(buffer, NpyBuffer):
-            self._add(field, buffer.finish(), {}, offset, buffer.n_bytes)
+            array = buffer.finish()
+            self._budget.add_array(buffer.n_bytes)
+            self._add(field, array, {}, offset)
             return
         if not tail:
             raw = raw_meta(field, buffer.size, self._limits, offset)
-            self._add(field, build(field, raw, buffer.finish(), offset), {}, offset, buffer.size)
+            array = build(field, raw, buffer.finish(), offset)
+            self._budget.add_array(buffer.size)
+            self._add(field, array, {}, offset)
             return
-        self._count_text(len(tail), offset)
+        self._budget.add_tail(len(tail), offset)
         known: Meta | None = entry.tails.get(tail)
         meta = known
         if meta is None or len(meta.shape) > self._limits.ndim:
@@ -207,7 +209,8 @@ class Assembler:
         array = build(field, meta, buffer.finish(), offset)
         if known is None and len(tail) <= _CACHED_TAIL_BYTES and _SCALARS.issuperset(map(type, meta.sidecar.values())):
             entry.remember(tail, meta)
-        self._add(field, array, meta.sidecar.copy(), offset, buffer.size)
+        self._budget.add_array(buffer.size)
+        self._add(field, array, meta.sidecar.copy(), offset)
 
     def whole(self, entry: Entry, data: Data, opening: int, first: int, quote: int, end: int) -> bool:
         # The general way, in one step, for what is known to go well; whatever is not goes the general way.
@@ -220,22 +223,12 @@ class Assembler:
         except Base64Error:
             return False
         n_bytes = len(memory)
-        limits = self._limits
-        text_bytes = self._text_bytes + len(tail)
-        if (
-            n_bytes != meta.n_bytes
-            or n_bytes > limits.array_bytes
-            or self._total + n_bytes > limits.total_array_bytes
-            or len(self._values) >= limits.arrays
-            or text_bytes > limits.remainder_bytes
-            or len(meta.shape) > limits.ndim
-        ):
+        if n_bytes != meta.n_bytes or not self._budget.add_if_it_fits(n_bytes, len(tail), len(meta.shape)):
             return False
-        self._text_bytes = text_bytes
         offset = self._position
         self._position = offset + end - opening
         array: NDArray[Any] = np.ndarray(meta.shape, meta.dtype, memory)
-        self._add(entry.field, array, meta.sidecar.copy(), offset, n_bytes)
+        self._add(entry.field, array, meta.sidecar.copy(), offset)
         return True
 
     def numbers(self, entry: Entry, runs: list[Data], skeletons: list[Data] | None, offset: int) -> bool:
@@ -248,11 +241,10 @@ class Assembler:
 
     def _take_list(self, field: Field, array: NDArray[Any] | None, n_bytes: int, offset: int) -> bool:
         """Take the array that a list of ``n_bytes`` bytes is; False if it is none."""
-        limits = self._limits
         if array is None:
             return False
-        self._count_array(offset)
-        limit = min(limits.array_bytes, limits.total_array_bytes - self._total)
+        self._budget.admit_array(offset)
+        limit = self._budget.array_bytes_left
         if array.nbytes > limit:
             raise LimitExceeded(f"the array {field.name!r} has more than {limit} bytes", offset=offset)
         if self._allocate is not None:
@@ -262,7 +254,8 @@ class Assembler:
             array = target
         run_check(field, array, offset)
         self._position += n_bytes
-        self._add(field, array, {}, offset, array.nbytes)
+        self._budget.add_array(array.nbytes)
+        self._add(field, array, {}, offset)
         return True
 
     def cut(self, tail: bytes | None, tail_offset: int) -> None:
@@ -273,23 +266,8 @@ class Assembler:
             parse_tail(tail, tail_offset, tail_offset + len(tail))
         raise IncompleteBody("the body ends within an array", offset=self._position)
 
-    def _count_array(self, offset: int) -> None:
-        if len(self._values) >= self._limits.arrays:
-            raise LimitExceeded(f"the body has more than {self._limits.arrays} arrays", offset=offset)
-
-    def _count_text(self, n_bytes: int, offset: int | None) -> None:
-        """Count bytes that are kept as JSON: those of the value at ``offset``, or plain text that comes next."""
-        self._text_bytes += n_bytes
-        excess = self._text_bytes - self._limits.remainder_bytes
-        if excess > 0:
-            raise LimitExceeded(
-                f"the body has more than {self._limits.remainder_bytes} bytes of JSON besides its arrays",
-                offset=self._position + n_bytes - excess if offset is None else offset,
-            )
-
-    def _add(self, field: Field, array: NDArray[Any], sidecar: dict[str, Any], offset: int, n_bytes: int) -> None:
+    def _add(self, field: Field, array: NDArray[Any], sidecar: dict[str, Any], offset: int) -> None:
         ordinal = len(self._values)
-        self._total += n_bytes
         self._values.append(Packed(array, sidecar) if field.sidecar else array)
         self._ready.append(ArrayReady(field.name, ordinal, array, sidecar, offset))
         placeholder = self._placeholder % ordinal
