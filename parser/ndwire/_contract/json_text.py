@@ -82,10 +82,6 @@ def _judge(text: bytes, exc: ValueError) -> tuple[str, int | None]:
     if not text.strip(b" \t\n\r"):
         return "it is empty", len(text)
     fault = _orjson_fault(text)
-    if fault is not None and fault[0] == _OUT_OF_MEMORY:
-        fault = _orjson_fault(_PADDING + text)
-        if fault is not None:
-            fault = fault[0], fault[1] - len(_PADDING)
     if fault is not None:
         return fault[0], _offset_of_character(text, fault[1])
     # The caller's own parser is stricter than orjson, and only it knows where.
@@ -93,12 +89,14 @@ def _judge(text: bytes, exc: ValueError) -> tuple[str, int | None]:
     return str(exc), _offset_of_character(text, position) if isinstance(position, int) else None
 
 
-def _orjson_fault(text: bytes) -> tuple[str, int] | None:
+def _orjson_fault(text: bytes, padding: bytes = b"") -> tuple[str, int] | None:
     """Return what orjson says of ``text``, and the character that it stopped at; None if it takes the text."""
     try:
-        orjson.loads(text)
+        orjson.loads(padding + text)
     except orjson.JSONDecodeError as error:
-        return error.msg, error.pos
+        if error.msg == _OUT_OF_MEMORY and not padding:
+            return _orjson_fault(text, _PADDING)
+        return error.msg, error.pos - len(padding)
     return None
 
 

@@ -14,7 +14,6 @@ Invariants:
 
 from __future__ import annotations
 
-import collections
 import functools
 from collections.abc import Iterable
 from typing import Final, Literal
@@ -124,7 +123,7 @@ class Rewriter:
         self._registry = _registry(fields, lines=framing != "document")
         self._scanner: Scanner | None = None  # most texts need none
         self._fed = 0  # to the scanner
-        self._runs: collections.deque[Data] = collections.deque()  # what has come in and not gone out
+        self._runs: list[Data] = []  # what has come in and not gone out
         self._n_kept = 0  # the bytes in them
         self._passing = False
 
@@ -189,15 +188,10 @@ class Rewriter:
         """Keep the bytes that have not gone out, ``data`` among them."""
         held = self._fed + len(data) - self._sink.position
         if held <= len(data):
-            self._runs = collections.deque((data[len(data) - held :],) if held else ())
+            self._runs = [data[len(data) - held :]] if held else []
             self._n_kept = held
             return
-        while (excess := self._n_kept + len(data) - held) > 0:
-            first = self._runs.popleft()
-            if excess < len(first):
-                self._runs.appendleft(first[excess:])
-            self._n_kept -= min(excess, len(first))
-        # Last, and all or nothing: a fault on the way leaves what is true without data.
+        # A value is held from its first byte until all of it goes out, so that none of what was kept has gone.
         append_run(self._runs, data)
         self._n_kept += len(data)
 

@@ -181,3 +181,13 @@ def test_no_bytes_need_no_alignment() -> None:
     body = b'{"x":{"data":"","shape":[0],"dtype":"float64"}}'
     [event] = Parser([Field("x")], allocate=lambda name, n: plain(64)[1:1]).feed(body)
     assert event.array.shape == (0,)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mappings are for Linux")
+def test_a_mapping_that_the_kernel_refuses_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    with pytest.raises(MemoryError, match="Cannot allocate"):
+        memory.reserve(64 << 20, growing=True)

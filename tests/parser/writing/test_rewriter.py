@@ -316,6 +316,12 @@ def test_white_space_in_an_opening_changes_nothing(
         assert rewriter.n_held <= 30
 
 
+def test_a_required_field_passes_what_is_no_array_as_it_came() -> None:
+    field = Field("x", dtypes=("uint8",), required=True)
+    body = b'[{"x":"word"},{"x":{"data":1}},{"x":[1,[2]]},{"x":true},{"x":null},{"x":[1]},{"x":{"data":"AA==","k":1}}]'
+    assert lawful(body, [field]) == body.replace(b"[1]}", b'{"data":"AQ==","shape":[1],"dtype":"uint8"}}')
+
+
 def test_a_long_value_that_no_dtype_holds_says_why_it_stays() -> None:
     [_, held, _] = items(Rewriter([Field("x", dtypes=("uint8",))]), [b'{"x":%b}' % BIG.replace(b"250", b"256")])
     assert isinstance(held, Held)
