@@ -11,6 +11,9 @@ PYTHON ?= python3
 PIP_INSTALL = URLLIB3_NO_OVERRIDE=1 $(BIN)/python -m pip install -q --no-binary urllib3-future
 FUZZ_SECONDS ?= 120
 
+# All but what is timed runs on every core.
+PARALLEL := -n auto --dist worksteal
+
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +27,8 @@ demo: $(MADE)-demo
 	$(BIN)/python examples/quickstart.py
 
 test: $(MADE)-test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not timed"
+	$(BIN)/python -m pytest -q -m timed
 
 check: lint types coverage wheel
 
@@ -37,7 +41,7 @@ types: $(MADE)-dev
 	$(BIN)/pyright --warnings
 
 coverage: $(MADE)-dev
-	$(BIN)/coverage run -m pytest -q -m "not timed"
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not timed" --cov --cov-report=
 	$(BIN)/coverage report --fail-under=100
 	$(BIN)/python -m pytest -q -m timed
 
@@ -47,8 +51,8 @@ wheel: $(MADE)-dev
 	$(BIN)/python -m build --wheel --outdir dist . >/dev/null
 	$(BIN)/python -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install -q --upgrade pip
-	$(VENV)-wheel/bin/python -m pip install -q dist/*.whl hypothesis pytest pytest-timeout
-	$(VENV)-wheel/bin/python -m pytest -q -m "not timed" tests/parser
+	$(VENV)-wheel/bin/python -m pip install -q dist/*.whl hypothesis pytest pytest-timeout pytest-xdist
+	$(VENV)-wheel/bin/python -m pytest -q $(PARALLEL) -m "not timed" tests/parser
 	$(VENV)-wheel/bin/python -m pip install -q starlette anyio
 	PATH="$(CURDIR)/$(VENV)-wheel/bin:$$PATH" $(BIN)/pyright --ignoreexternal --verifytypes ndwire
 	PATH="$(CURDIR)/$(VENV)-wheel/bin:$$PATH" $(BIN)/pyright --ignoreexternal --verifytypes ndwire_asgi

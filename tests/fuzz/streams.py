@@ -46,9 +46,7 @@ def a_stream(chance: random.Random) -> bytes:
 def lines_are_documents(body: bytes, chance: random.Random) -> None:
     """Each line of NDJSON that is not blank reads as a body, up to the first that is none."""
     lines = body.split(b"\n")
-    if not lines[0].removeprefix(_BYTE_ORDER_MARK).strip(_BLANK):
-        del lines[0]
-    _reads_as(iter_ndjson, body, (line for line in lines if line.strip(_BLANK)), chance)
+    _reads_as(iter_ndjson, body, (line for line in lines if line.removeprefix(_BYTE_ORDER_MARK).strip(_BLANK)), chance)
 
 
 def events_follow_the_standard(body: bytes, chance: random.Random) -> None:
@@ -70,7 +68,7 @@ def _events(body: bytes) -> Iterator[bytes]:
             data = []
             if text.strip(_BLANK) == b"[DONE]":
                 return
-            if text.strip(_BLANK):
+            if text.removeprefix(_BYTE_ORDER_MARK).strip(_BLANK):
                 yield text
 
 

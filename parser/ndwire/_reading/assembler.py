@@ -302,7 +302,7 @@ class Assembler:
         if restorer.drifted:
             faults += self._drifts(text, json_loads, locate)
         if escaped:
-            faults += escaped_values(text, registry, self._limits, locate)
+            faults += escaped_values(text, registry, self._limits, self._mark, locate)
         number = restorer.hidden()
         if number is not None:
             faults.append(hidden(self._cuts[number].begin))

@@ -65,7 +65,7 @@ def drift(name: str, value: dict[str, Any], offset: int) -> LayoutDrift:
 
 
 def escaped_values(
-    text: bytes | bytearray, registry: Registry, limits: Limits, locate: Callable[[int], int]
+    text: bytes | bytearray, registry: Registry, limits: Limits, mark: str, locate: Callable[[int], int]
 ) -> Iterator[ContractError]:
     """Find what would have been an array, had its name not been spelled with escapes.
 
@@ -75,6 +75,7 @@ def escaped_values(
         text: Valid JSON.
         registry: The fields.
         limits: Those of the body.
+        mark: What the strings begin with that stand for arrays which were cut out.
         locate: Maps an offset in ``text`` to one in the body.
 
     Yields:
@@ -88,7 +89,7 @@ def escaped_values(
             continue
         at = match.end()
         name = entry.field.name
-        if _is_array(entry, text, at, limits):
+        if _is_array(entry, text, at, limits, mark.encode()):
             message = f"{name!r} holds an array, but the name is spelled with escapes, so it could not be cut out"
             yield LayoutDrift(message, offset=locate(at))
         elif entry.required and text[at] != _NULL:
@@ -98,10 +99,11 @@ def escaped_values(
             yield MalformedArray(message, offset=locate(at))
 
 
-def _is_array(entry: Entry, text: bytes | bytearray, at: int, limits: Limits) -> bool:
+def _is_array(entry: Entry, text: bytes | bytearray, at: int, limits: Limits, mark: bytes) -> bool:
     """Return whether the value at ``at`` is read as an array, or claims to be one and is broken."""
     if text.startswith(b"{", at):
-        return entry.reads_envelopes and Opening(skip_space).take(text, at, len(text))[1] is Verdict.COMPLETE
+        end, verdict = Opening(skip_space).take(text, at, len(text))
+        return entry.reads_envelopes and verdict is Verdict.COMPLETE and not text.startswith(mark, end)
     if text.startswith(b'"', at):
         return entry.reads_raw or (entry.reads_npy and text.startswith(MAGIC_BASE64, at + 1))
     if not entry.reads_lists or not text.startswith(b"[", at):

@@ -44,6 +44,7 @@ from ndwire._scanning.tail import TAIL_WINDOW, Tail
 from ndwire._wires.nested import SHORT
 from ndwire._wires.npy import MAGIC_BASE64
 from ndwire._wires.numbers.flat import flat_kind
+from ndwire._wires.numbers.words import without_words
 
 _QUOTE: Final = ord('"')
 _COLON: Final = ord(":")
@@ -150,7 +151,11 @@ class Scanner:
         elif self._tail is not None:
             self._sink.cut(bytes(self._tail.text), self._tail_offset)
         elif self._list is not None:
-            self._let_go(self._list)
+            text = self._list
+            if self._entry is not None and self._entry.field.nulls is not None:
+                # JSON as it would be without the words: what is wrong about the list is that it ends.
+                text.runs = [without_words(b"".join(text.runs))]
+            self._let_go(text)
         else:
             held = self._head if self._state is State.STRING else self._held
             if self._opening is not None:
@@ -214,7 +219,7 @@ class Scanner:
                 self._open("envelope", entry, bytes(data[opening:i]), self._base + opening)
                 return i
             colon = match.end(2) >= 0
-            if colon and entry.reads_lists and data.startswith(b"[", i):
+            if colon and opening < 0 and entry.reads_lists and data.startswith(b"[", i):
                 # A short, flat list that stands there whole.
                 end = data.find(b"]", i, min(i + SHORT, i + self._list_bytes)) + 1
                 kind = flat_kind(data[i:end], lines=self._lines) if end else None

@@ -155,7 +155,12 @@ def _envelope(field: Field, node: Members) -> Found:
 
 
 def _npy(field: Field, node: String) -> NDArray[Any]:
-    file = io.BytesIO(_decoded(node, node.start))
+    octets = _decoded(node, node.start)
+    begin = 10 if octets[6:7] == b"\x01" else 12
+    if b"#" in octets[begin : begin + int.from_bytes(octets[8:begin], "little")]:
+        # NumPy's reader evaluates the header, and skips comments in it. No writer makes any.
+        raise AgainstContract(node.start, MalformedArray)
+    file = io.BytesIO(octets)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -212,3 +212,23 @@ def test_a_fault_in_long_text_holds_the_text_once_more_and_no_oftener() -> None:
     assert held < n
     # orjson's own error takes 12 bytes for each character of text with one character beyond 16 bits.
     assert peak < 13.5 * n
+
+
+@pytest.mark.parametrize(
+    "text", [b"[NaN,Infinity , -Infinity,null,\n1.5]", b"[[NaN],[-Infinity],[null]]", b"[Infinity]"]
+)
+def test_every_proper_beginning_of_a_list_with_words_is_incomplete(text: bytes) -> None:
+    body = b'{"y":[0],"x": ' + text + b"}"
+    fields = [Field("x", nulls="nan")]
+    assert lawful(body, fields).error is None
+    for end in range(len(body)):
+        result = lawful(body[:end], fields, every_cut=3)
+        assert (result.error, result.offset) == (IncompleteBody, end), body[:end]
+
+
+@pytest.mark.parametrize(
+    "text", [b"[Infinit,1", b"[nan", b"[1NaN", b"[NaN NaN", b"[Inx", b"[+Infinity", b"[1.-Infinity"]
+)
+def test_other_words_are_malformed(text: bytes) -> None:
+    result = lawful(b'{"x":' + text, [Field("x", nulls="nan")])
+    assert result.error is MalformedJSON

@@ -425,6 +425,11 @@ class TestDrift:
             assert (result.error, result.offset) == (LayoutDrift, 10)
             assert lawful(b'{"\\u0078":' + value + b"}", [Field("x", wires=("nested",))]).error is None
 
+    def test_what_was_cut_out_of_an_object_under_an_escaped_name_is_no_envelope(self) -> None:
+        result = lawful(b'[{"\\u0078":{"data":[1]}},{"\\u0078":{ "data" : []}}]', [X, Field("data")])
+        assert result.error is None
+        assert len(result.arrays) == 2
+
     def test_lone_surrogates_that_another_parser_reads_are_no_name(self) -> None:
         body = rb'{"\ud800":[1],"\u0078":"AA"}'
         assert lawful(body, [X], json_loads=json.loads).document == {"\ud800": [1], "x": "AA"}
@@ -566,6 +571,17 @@ class TestLimits:
             tracemalloc.stop()
         assert held < 1.3 * len(body) + 10_000
         assert len(parser.close()) == n + 1
+
+
+class TestOtherOpenings:
+    @pytest.mark.parametrize("text", [b"[1,2]", b"[]", b"[", b"]", b"[[1],[2]]", b"AAEC", b""])
+    def test_a_string_that_looks_like_a_list_is_a_string(self, text: bytes) -> None:
+        for wires in (("nested",), ("nested", "npy"), ()):
+            body = b'{"x":{"data":"' + text + b'"},"y":{"x" : {"data" :"' + text + b'","x":[1]}}}'
+            result = lawful(body, [Field("x", wires=wires)])
+            assert result.error is None
+            assert result.document["x"] == {"data": text.decode()}
+            assert result.document["y"]["x"]["data"] == text.decode()
 
 
 class TestRequired:

@@ -8,6 +8,7 @@ other list. Nothing can join the 0 from either side, for it has blanks around it
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ from numpy.typing import NDArray
 
 _STAND_IN: Final = b" 0 "
 _WORDS: Final = (b"-Infinity", b"Infinity", b"null", b"NaN")
+# The words that JSON lacks, and what the end of the text leaves of one.
+_WORD_OR_BEGINNING: Final = re.compile(
+    rb"(?<=[\[, \t\n\r])(?:-?Infinity|NaN|(?:-?I(?:n(?:f(?:i(?:n(?:it?)?)?)?)?)?|Na?)\Z)"
+)
 _COMMA: Final = ord(",")
 _MINUS: Final = ord("-")
 # Each is in one of the words, once.
@@ -55,3 +60,8 @@ def take_out(text: bytes) -> tuple[bytes, Words]:
     for word in _WORDS:
         text = text.replace(word, _STAND_IN)
     return text, Words(places, values)
+
+
+def without_words(text: bytes) -> bytes:
+    """Return the beginning of a list with a number of the same length in the place of each word that JSON lacks."""
+    return _WORD_OR_BEGINNING.sub(lambda match: b"1" * len(match[0]), text)
