@@ -74,6 +74,8 @@ class Conversion:
     _seconds = 0.0
     _worked = 0.0  # on the loop, since it was let go on
     _counted = 0  # of the middleware's budget
+    _kept = 0  # by the responder
+    _is_over = False
 
     def __init__(self, fields: tuple[Field, ...], framing: Framing, settings: Settings) -> None:
         self._settings = settings
@@ -103,21 +105,34 @@ class Conversion:
         n_held += sum(item.n_bytes for item in items if isinstance(item, Held))
         return await self._rendered(items) if self._has_room(n_held) else self._let_go(items)
 
-    def _has_room(self, n_held: int) -> bool:
-        return (n_held <= _UNCOUNTED and not self._counted) or self.count(n_held)
+    def keep(self, n_bytes: int) -> bool:
+        """Say how many bytes the responder keeps; False, and nothing changes, if there is no room for as many."""
+        if not self._count(max(self._rewriter.n_held, n_bytes)):
+            return False
+        self._kept = n_bytes
+        return True
 
-    def count(self, n_bytes: int) -> bool:
-        """Hold so many bytes; False if all responses together may not hold as much."""
+    def settle(self) -> None:
+        """Say that all has gone out but for what is held, here and by the responder."""
+        if self._counted:
+            self._count(max(self._rewriter.n_held, self._kept))
+
+    def end(self) -> None:
+        """Say that nothing more comes: nothing is counted from now on, and what comes all the same is not held."""
+        self._count(0)
+        self._is_over = True
+
+    def _has_room(self, n_held: int) -> bool:
+        # What the responder keeps is what the rewriter is given then: it counts once.
+        return (n_held <= _UNCOUNTED and not self._counted) or self._count(max(n_held, self._kept))
+
+    def _count(self, n_bytes: int) -> bool:
+        """Hold so many bytes in all; False if all responses together may not hold as much."""
         n_bytes = n_bytes if n_bytes > _UNCOUNTED else 0
-        if not self._settings.budget.take(n_bytes - self._counted):
+        if (n_bytes and self._is_over) or not self._settings.budget.take(n_bytes - self._counted):
             return False
         self._counted = n_bytes
         return True
-
-    def settle(self, *, over: bool = False) -> None:
-        """What went in has gone out, but for what the rewriter holds; ``over``: nothing more comes."""
-        if self._counted:
-            self.count(0 if over else self._rewriter.n_held)
 
     @property
     def holds_value(self) -> bool:
@@ -129,7 +144,7 @@ class Conversion:
         pieces: list[bytes] = []
         for item in [*items, *self._rewriter.let_go()]:
             pieces += [item] if isinstance(item, bytes) else item.original()
-        self.count(0)
+        self.settle()
         return pieces
 
     def close(self) -> list[bytes]:

@@ -127,7 +127,7 @@ class Responder:
     def release(self) -> None:
         """Nothing more comes: give back what is held of what the middleware may hold."""
         if self._conversion is not None:
-            self._conversion.settle(over=True)
+            self._conversion.end()
 
     def _begin(self, message: Message) -> Message | None:
         """Decide what becomes of the response; return its start, or None if that waits for the body."""
@@ -204,7 +204,7 @@ class Responder:
         """
         assert self._declared is not None  # asked before
         is_short = self._framing == "document" and self._declared <= self._settings.max_hold_bytes
-        if is_short and conversion.count(self._declared):
+        if is_short and conversion.keep(self._declared):
             self._kept += bytes(message.get("body", b""))
             self._state = State.START_HELD
         else:
@@ -217,6 +217,7 @@ class Responder:
         await self._send(self._start if headers is None else {**self._start, "headers": headers})
         if self._kept:
             await self._send({"type": "http.response.body", "body": bytes(self._kept), "more_body": True})
+            self._forget_kept()
         for message in messages:
             await self._send(message)
         self._state = State.PASS
@@ -231,7 +232,14 @@ class Responder:
         length = (b"content-length", b"%d" % sum(map(len, pieces)))
         await self._send({**self._start, "headers": [*self._headers, length]})
         await self._emit(conversion, pieces, end=last)
+        self._forget_kept()
         conversion.report(self._scope)
+
+    def _forget_kept(self) -> None:
+        """What was kept has been sent."""
+        self._kept = bytearray()
+        if self._conversion is not None:
+            self._conversion.keep(0)
 
     async def _send_part(self, conversion: Conversion, body: Any, *, last: bool, end: bool) -> None:
         """A part of the body is here: what it became goes on at once.

@@ -391,3 +391,13 @@ def test_load_takes_responses_too() -> None:
         assert np.array_equal(with_httpx(url, lambda response: load(response, FIELDS))["a"], ARRAY)
         assert np.array_equal(with_aiohttp(url, lambda response: aload(response, FIELDS))["a"], ARRAY)
         assert np.array_equal(load(niquests.get(url, timeout=10), FIELDS)["a"], ARRAY)
+
+
+@pytest.mark.parametrize("read", [iter_ndjson, iter_sse, load_response])
+def test_urllib_says_nothing_of_a_body_that_is_cut_and_we_do(read: Any) -> None:
+    body = b"{}\n" * 2 if read is iter_ndjson else b"data: {}\n\n" * 2 if read is iter_sse else b"[{},"
+    with saying(answer(body, b"Content-Length: %d" % (len(body) + 3))) as (url, _):
+        with pytest.raises(IncompleteBody) as caught:
+            list(read(urllib.request.urlopen(url, timeout=10), FIELDS))
+        assert caught.value.offset == len(body)
+        assert "3 more bytes" in str(caught.value)

@@ -313,6 +313,64 @@ async def test_a_document_that_waits_for_its_length_counts() -> None:
         assert np.array_equal(loads(result.body, [X])["x"], orjson.loads(BIG)["x"])
 
 
+@pytest.mark.parametrize("length", [len(BIG), len(BIG) + 1])
+async def test_a_document_that_waits_for_its_length_counts_until_it_is_sent(length: int) -> None:
+    waiting = [anyio.Event(), anyio.Event()]
+    gate = anyio.Event()
+    out: list[list[bytes]] = [[], []]
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start(JSON, (b"content-length", b"%d" % length)))
+        await send(body(BIG[:100], more=True))
+        await send(body(BIG[100:]))
+
+    async def run(number: int) -> None:
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                out[number].append(message["body"])
+                waiting[number].set()
+                await gate.wait()
+
+        await middleware(http_scope(ASKED, http_version="1.0"), Exchange().receive, send)
+
+    middleware = NDArrayMiddleware(app, [X], max_held_bytes_total=len(BIG) + 1)
+    for _ in range(2):
+        waiting[:] = [anyio.Event(), anyio.Event()]
+        out[:] = [[], []]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, 0)
+            await waiting[0].wait()
+            tasks.start_soon(run, 1)
+            await waiting[1].wait()
+            gate.set()
+        gate = anyio.Event()
+        # The first was kept and is not sent yet; so there is no room for the second.
+        assert b"".join(out[1]) == BIG
+        assert (b"".join(out[0]) != BIG) is (length == len(BIG))
+
+
+async def test_what_a_task_sends_after_the_app_has_returned_is_not_held() -> None:
+    class Background:
+        def __init__(self) -> None:
+            self.send: Any = None
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await send(start(JSON))
+            self.send = send
+            if scope["path"] == "/whole":
+                await send(body(BIG))
+
+    app = Background()
+    middleware = NDArrayMiddleware(app, [X], max_held_bytes_total=len(BIG))
+    for _ in range(5):
+        result = Exchange()
+        await middleware(http_scope(ASKED), result.receive, result.send)
+        await app.send(body(b'{"x":[' + b"1," * 100_000, more=True))
+        assert b"".join(result.bodies) == b'{"x":[' + b"1," * 100_000
+    # There is room for all that may be held.
+    assert (await exchange(middleware, http_scope(ASKED, path="/whole"))).body != BIG
+
+
 @pytest.mark.parametrize("failing", [False, True])
 async def test_a_response_that_is_given_up_holds_nothing_any_more(failing: bool) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:

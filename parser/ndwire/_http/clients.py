@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any, Final
 
+from ndwire._contract.errors import IncompleteBody
 from ndwire._contract.types import BytesLike
 
 _CHUNK_BYTES: Final = 64 << 10
@@ -163,8 +164,13 @@ def from_urllib(response: Any) -> Iterator[bytes]:
     )
     if not empty and (response.isclosed() or response.length == 0):
         raise body_is_gone()
+    n_bytes = 0
     while chunk := response.read1(_CHUNK_BYTES):
+        n_bytes += len(chunk)
         yield chunk
+    if response.length:
+        # The one client that says nothing of it.
+        raise IncompleteBody(f"the body ends early: {response.length} more bytes were announced", offset=n_bytes)
 
 
 def body_is_gone() -> RuntimeError:
