@@ -61,6 +61,14 @@ def test_modules_of_the_architecture_exist() -> None:
         assert any((place / module).is_file() for place in places), module
 
 
+def test_the_architecture_names_every_module() -> None:
+    text = prose(ROOT / "docs" / "architecture.md")
+    for package in PACKAGES:
+        for module in package.rglob("*.py"):
+            if module.name != "__init__.py" and "rl" not in module.parts:
+                assert f"{module.name}`" in text, module
+
+
 def test_commands_of_the_contributors_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -34,9 +34,10 @@ class Limits:
     total_array_bytes: int = 32 << 30
     # An array costs some 300 bytes besides its data, so this bounds the overhead to 300 MB.
     arrays: int = 1_000_000
-    # orjson takes about 12 times its input while it parses, so this may cost 12 GiB.
+    # orjson takes some 13 times its input for numbers, and up to 38 times for lists of empty lists.
     remainder_bytes: int = 1 << 30
-    # A 128k-token sample of 48 x 8 routes as nested text is 200 MB. The text is held until the list ends.
+    # A 128k-token sample of 48 x 8 routes as nested text is 200 MB. The text is held until the list ends; reading it as
+    # int64 takes up to 9 times as much, of which 4 are the array.
     list_bytes: int = 512 << 20
     # What NumPy itself can hold.
     ndim: int = MAX_NDIM

@@ -119,7 +119,7 @@ def pack_ndarray(
         ValueError: A sidecar named ``data``, ``shape`` or ``dtype``, a name in ``dtypes`` that is no dtype, or no
             dtype among them holds the array.
 
-    Source: DESIGN of the envelope; base64 is RFC 4648 section 4.
+    Source: the README's wire format; base64 is RFC 4648 section 4.
     """
     values = as_array(array)
     if values is None:

@@ -29,7 +29,7 @@ Kind = Literal["integers", "decimals", "bools"]
 
 _BY_DEFAULT: Final = ("int64", "uint64", "float64")
 _LEAST_INT64: Final = -(1 << 63)
-# The bits of the significands, with the one that is not stored.
+# Every integer up to two to this power is a float of that dtype.
 _SIGNIFICANDS: Final = (
     ("float16", 11),
     ("float32", 24),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ndwire import Field, MalformedArray, MalformedJSON, Parser, dumps, loads, pack_ndarray, rewrite, unpack_ndarray
 from ndwire._contract.dtypes import DTYPES
+from ndwire._wires.numbers import fitting
 from support.chunking import lawful, plain
 from support.lists import SIMDJSON, WAYS, expected, read_one, read_with, rewrite_one, texts
 from support.oracle import Unfit, array_of, parse
@@ -309,3 +310,7 @@ def test_floats_of_one_byte_go_to_any_wider_float(name: str, wider: str) -> None
     assert np.array_equal(wide.astype(np.float64), every.astype(np.float64), equal_nan=True)
     with pytest.raises(ValueError, match="none of"):
         pack_ndarray(every, dtypes=("float8_e4m3fn" if name == "float8_e5m2" else "float8_e5m2", "int32"))
+
+
+def test_every_dtype_of_numbers_says_which_integers_it_holds() -> None:
+    assert {name for name, dtype in DTYPES.items() if dtype.kind in "iufV"} <= set(fitting._SPANS)
