@@ -25,10 +25,8 @@ __all__ = ["VLLM_FIELDS", "Choice", "GenerateClient", "Generation", "Refused", "
 
 # As vLLM sends them, and as the middleware does. Token ids are lists on the wire and int32 here.
 VLLM_FIELDS = (
-    Field(
-        "routed_experts", dtypes=("uint8", "int16", "int32", "uint16"), ndim=3, wires=("envelope", "npy"), sidecar=True
-    ),
-    Field("token_ids", dtypes=("int32",), ndim=1),
+    Field("routed_experts", dtypes=("uint8", "int16", "int32", "uint16"), ndim=3, sidecar=True, required=True),
+    Field("token_ids", dtypes=("int32",), ndim=1, required=True),
 )
 
 
@@ -90,7 +88,7 @@ class GenerateClient:
         if server == "sglang":
             self._fields = (
                 *presets.SGLANG(layers or 0, top_k or 0)[:1],
-                Field("output_ids", dtypes=("int32",), ndim=1),
+                Field("output_ids", dtypes=("int32",), ndim=1, required=True),
             )
         self._server = server
         self._attempts = attempts

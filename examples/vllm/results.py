@@ -185,7 +185,8 @@ def _answer(document: Any) -> dict[str, Any]:
     error = document if document.get("object") == "error" else document.get("error")
     if error is not None:
         code = str(error.get("code")) if isinstance(error, dict) else ""
-        raise Refused(int(code) if code.isdecimal() else 200, orjson.dumps(error).decode())
+        # A status has three digits; what else stands there is no status.
+        raise Refused(int(code) if code.isdecimal() and len(code) == 3 else 200, orjson.dumps(error).decode())
     return document
 
 
@@ -221,7 +222,10 @@ def _columns(item: Mapping[str, Any], request_id: str) -> LogprobColumns | None:
 def _tokens(values: Any) -> NDArray[np.int32]:
     if not isinstance(values, (np.ndarray, list)):
         raise ContractError("a sample has no token ids")
-    return np.asarray(values, np.int32)
+    try:
+        return np.asarray(values, np.int32)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise ContractError(f"a sample has token ids that are none: {exc}") from exc
 
 
 def _joined(parts: Sequence[Choice]) -> Choice:

@@ -1,7 +1,8 @@
 """Registries for the responses of known servers, as they send them without any middleware, or with ours.
 
 Each field reads every form: envelopes, base64 of ``.npy`` files, nested lists, and raw base64 where the server sends
-it. So a server that changes its form from one version to the next goes on giving arrays.
+it. So a server that changes its form from one version to the next goes on giving arrays. In lists of floats null counts
+as NaN, since that is what ndwire's own nested lists, and others, write for what is not finite.
 
 Token ids stay the lists that they are. Whoever wants arrays of them, or other rules, builds a registry from these:
 ``(*presets.VLLM, Field("token_ids", dtypes=("int32",)))``.
@@ -18,7 +19,7 @@ from ndwire._contract.field import Field
 # Stock servers send uint8 up to 256 experts and uint16 above; ndwire's middleware sends the signed dtypes, which torch
 # knows more of.
 _EXPERT_IDS: Final = ("uint8", "int16", "int32", "uint16")
-_EMBEDDING: Final = Field("embedding", dtypes=("float32",), ndim=1, raw_dtype="float32")
+_EMBEDDING: Final = Field("embedding", dtypes=("float32",), ndim=1, raw_dtype="float32", nulls="nan")
 
 
 def _one_or_two_dimensions(array: NDArray[Any]) -> None:
@@ -28,7 +29,7 @@ def _one_or_two_dimensions(array: NDArray[Any]) -> None:
 
 VLLM: Final[tuple[Field, ...]] = (
     Field("routed_experts", dtypes=_EXPERT_IDS, ndim=3),
-    Field("prompt_token_id_logprobs", dtypes=("float32",), ndim=2),
+    Field("prompt_token_id_logprobs", dtypes=("float32",), ndim=2, nulls="nan"),
     _EMBEDDING,
 )
 """vLLM 0.22 and newer: ``choices[i].routed_experts`` (rows, layers, top_k) and ``prompt_token_id_logprobs`` (rows, k)
@@ -43,14 +44,14 @@ little-endian float32 for ``encoding_format="base64"``. Checked against vLLM's b
 their documentation."""
 
 LLAMA_CPP: Final[tuple[Field, ...]] = (
-    Field("embedding", dtypes=("float32",), raw_dtype="float32", check=_one_or_two_dimensions),
+    Field("embedding", dtypes=("float32",), raw_dtype="float32", nulls="nan", check=_one_or_two_dimensions),
 )
 """llama.cpp's server: ``data[i].embedding`` (dimensions) of ``/v1/embeddings`` is a list, or base64 of raw float32;
 ``embedding`` of ``/embedding`` is a list of (rows, dimensions), with one row of a pooled embedding and one for each
 token without pooling, and was (dimensions) in older versions. Checked against the source of 2024 to 2026, not against
 recorded bodies."""
 
-OLLAMA: Final[tuple[Field, ...]] = (Field("embeddings", dtypes=("float32",), ndim=2), _EMBEDDING)
+OLLAMA: Final[tuple[Field, ...]] = (Field("embeddings", dtypes=("float32",), ndim=2, nulls="nan"), _EMBEDDING)
 """Ollama: ``embeddings`` (inputs, dimensions) of ``/api/embed`` is a nested list; ``embedding`` (dimensions) is a list
 in the older ``/api/embeddings``, and a list or base64 of raw float32 in ``data[i]`` of ``/v1/embeddings``. Checked
 against the source of 2025 and 2026, not against recorded bodies."""
@@ -64,7 +65,7 @@ against its pull requests, not against recorded bodies."""
 SKYRL: Final[tuple[Field, ...]] = (
     Field("routed_experts", dtypes=_EXPERT_IDS, ndim=3),
     Field("rollout_sample_support", dtypes=("int32", "int64"), ndim=2),
-    Field("rollout_sample_support_logprobs", dtypes=("float32",), ndim=2),
+    Field("rollout_sample_support_logprobs", dtypes=("float32",), ndim=2, nulls="nan"),
 )
 """SkyRL: ``choices[i].routed_experts`` (rows, layers, top_k), ``rollout_sample_support`` (tokens, k), ids that end in
 -1, and ``rollout_sample_support_logprobs`` (tokens, k) are envelopes; routed experts were nested lists once. Checked

@@ -153,6 +153,9 @@ def test_a_document_that_is_not_whole_is_asked_for_again(name: str, routed_exper
         b'{"choices":[{"token_ids":[1]}]}',
         b'{"choices":[{"index":0}]}',
         b'{"choices":[{"index":0,"token_ids":null}]}',
+        b'{"choices":[{"index":0,"token_ids":[1,null]}]}',
+        b'{"choices":[{"index":0,"token_ids":[1],"routed_experts":"zzz"}]}',
+        b'{"choices":[{"index":0,"token_ids":[1],"routed_experts":[[[1,2],[3]]]}]}',
         document(choice(0), choice(0)),
         document(choice(0), choice(1)),
     ],
@@ -183,3 +186,18 @@ def test_sglang_s_samples_are_counted() -> None:
         with saying(streamed(orjson.dumps(broken))) as (url, requests), pytest.raises(ContractError):
             ask(url, sglang=True)
         assert len(requests) == 1
+
+
+def test_routed_experts_as_lists_are_arrays_as_well() -> None:
+    body = document(choice(0, routed_experts=[[[1, 2], [3, 4]]]))
+    with saying(streamed(body)) as (url, _):
+        routed = ask(url).choices[0].routed_experts
+    assert routed is not None
+    assert routed.array.tolist() == [[[1, 2], [3, 4]]]
+
+
+def test_an_error_whose_code_is_no_status_is_a_refusal() -> None:
+    body = b'{"error":{"message":"no","code":"' + b"9" * 5000 + b'"}}'
+    with saying(streamed(body)) as (url, _), pytest.raises(Refused) as caught:
+        ask(url)
+    assert caught.value.status == 200

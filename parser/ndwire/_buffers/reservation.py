@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ _LARGEST_OF_THE_HEAP: Final = 32 << 20
 
 
 @contextlib.contextmanager
-def _out_of_memory() -> Iterator[None]:
+def _out_of_memory() -> Generator[None]:
     """Raise ``MemoryError`` where a mapping fails for want of memory or of addresses."""
     try:
         yield

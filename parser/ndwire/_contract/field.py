@@ -46,7 +46,8 @@ class Field:
     A list of numbers becomes the first of ``dtypes`` that holds them:
 
     * Integers go to the first dtype that holds every one of them exactly, be it an integer or a float dtype. If none
-      does, they go to the first float dtype whose range holds them, rounded.
+      does, they go to the first float dtype whose range holds them, rounded as Python's ``float`` rounds them, and then
+      to the dtype.
     * A point or an exponent in one of its literals makes a list one of decimals, which no integer dtype takes. They go
       to the first float dtype in which none overflows and none that is not zero becomes zero; if there is none, to the
       first whose range holds them. They are rounded as Python's ``float`` rounds them, and then to the dtype.

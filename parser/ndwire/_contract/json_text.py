@@ -27,7 +27,12 @@ _TOLERANT: Final = "json_loads=json.loads reads it"
 
 
 def parsed(
-    text: bytes | bytearray | memoryview, json_loads: JSONLoads, *, locate: Callable[[int], int], body_length: int
+    text: bytes | bytearray | memoryview,
+    json_loads: JSONLoads,
+    *,
+    locate: Callable[[int], int],
+    body_length: int,
+    is_callers: bool = True,
 ) -> Any:
     """Return what ``json_loads`` makes of ``text``.
 
@@ -36,6 +41,7 @@ def parsed(
         json_loads: The parser.
         locate: Maps an offset in ``text`` to one in the body.
         body_length: The length of the body, for ``IncompleteBody``.
+        is_callers: Whether the parser is the caller's choice, so that the message may name another one.
 
     Raises:
         MalformedJSON: The parser refused the text, or it nests deeper than the parser can follow.
@@ -44,20 +50,25 @@ def parsed(
     try:
         return json_loads(text)
     except ValueError as exc:
-        raise json_fault(text, exc, locate=locate, body_length=body_length) from exc
+        raise _json_fault(text, exc, locate=locate, body_length=body_length, is_callers=is_callers) from exc
     except RecursionError as exc:
         raise MalformedJSON("the body is not JSON: it nests too deep for its parser") from exc
 
 
-def json_fault(
-    text: bytes | bytearray | memoryview, exc: ValueError, *, locate: Callable[[int], int], body_length: int
+def _json_fault(
+    text: bytes | bytearray | memoryview,
+    exc: ValueError,
+    *,
+    locate: Callable[[int], int],
+    body_length: int,
+    is_callers: bool,
 ) -> WireError:
     """Return the error for text that a JSON parser refused with ``exc``. See ``parsed``."""
     tolerant = False
     if type(exc) is orjson.JSONDecodeError:
         # It holds the whole text once more, with up to four bytes for each character.
         exc.doc = ""
-        tolerant = True
+        tolerant = is_callers
     text = bytes(text)
     reason, position = _judge(text, exc)
     if position == len(text):

@@ -45,6 +45,9 @@ def as_octets(value: object, what: str = "a chunk") -> bytes | bytearray | memor
     try:
         view = memoryview(value)  # type: ignore[arg-type]  # that it may be no buffer is the question
     except TypeError:
+        view = None
+    # A number of NumPy is a buffer as well; and the bytes of objects are pointers.
+    if view is None or not view.ndim or "O" in view.format:
         kind = type(value)
-        raise TypeError(f"{what} must be bytes-like, not {kind.__module__}.{kind.__qualname__}") from None
+        raise TypeError(f"{what} must be bytes-like, not {kind.__module__}.{kind.__qualname__}")
     return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())

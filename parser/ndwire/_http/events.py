@@ -140,6 +140,7 @@ class EventStream(Framing):
         self._event = ""
         self._id = ""
         self._stray: _Stray | None = None  # behind the last document
+        self._says_something = False  # there was a field or a comment
 
     def _scan(self, data: bytes, out: list[Any]) -> None:
         chunk = Chunk(data, self._n_bytes)
@@ -185,7 +186,9 @@ class EventStream(Framing):
 
     def _comment(self, chunk: Chunk, i: int) -> int:
         match = (_COMMENTS_END if self._under_way else _QUIET_END).search(chunk.data, i)
-        return chunk.end if match is None else self._end_line(chunk, match.start())
+        end = chunk.end if match is None else match.start()
+        self._says_something = self._says_something or chunk.data.find(b":", i, end) >= 0
+        return chunk.end if match is None else self._end_line(chunk, end)
 
     def _field_name(self, chunk: Chunk, i: int) -> int:
         match = _NAME_END.search(chunk.data, i)
@@ -199,6 +202,7 @@ class EventStream(Framing):
             # The byte order mark stood alone, or before a comment.
             self._state = _State.COMMENT if colon else _State.LINE
             return end
+        self._says_something = True
         if name not in _KNOWN and self._stray is None:
             self._stray = _Stray(self._line_offset, self._name)
             self._stray.add(chunk.data, end)
@@ -271,10 +275,11 @@ class EventStream(Framing):
         self._under_way = False
         if document is None or document.is_blank:
             return
-        self._stray = None
         if document.is_done:
+            self._refuse_stray()
             self.phase = Phase.ENDING
             return
+        self._stray = None
         data = document.close()
         out.append(ServerSentEvent(data, event, self._id) if self._events else data)
 
@@ -288,10 +293,16 @@ class EventStream(Framing):
         self._dispatch(out)
         if self.phase is Phase.ENDING:
             self.phase = Phase.CLOSED
-        elif self._stray is not None:
+            return
+        self._refuse_stray()
+        if self._n_bytes and not self._says_something and not cut:
+            raise MalformedJSON("not an event stream: there is nothing but line ends", offset=0)
+        if cut:
+            raise IncompleteBody("the stream ends within an event", offset=self._n_bytes)
+        if self._done_required:
+            raise IncompleteBody("the stream ends without data: [DONE]", offset=self._n_bytes)
+
+    def _refuse_stray(self) -> None:
+        if self._stray is not None:
             text = self._stray.beginning.decode("utf-8", "replace")
             raise MalformedJSON(f"not an event stream: no event follows {text!r}", offset=self._stray.offset)
-        elif cut:
-            raise IncompleteBody("the stream ends within an event", offset=self._n_bytes)
-        elif self._done_required:
-            raise IncompleteBody("the stream ends without data: [DONE]", offset=self._n_bytes)

@@ -194,7 +194,10 @@ def _lines(fields: Iterable[Field], options: ReadOptions) -> NDJSON:
 
 
 def _factory(fields: Iterable[Field], options: ReadOptions) -> functools.partial[Parser]:
-    return functools.partial(Parser, tuple(fields), **options)
+    new_parser = functools.partial(Parser, tuple(fields), **options)
+    # Refuses what cannot work now, and not with the first document.
+    new_parser()
+    return new_parser
 
 
 def _remainder_bytes(options: ReadOptions) -> int:

@@ -70,7 +70,11 @@ def parse_tail(tail: bytes, tail_offset: int, body_length: int) -> dict[str, Any
     """
     shift = tail_offset - len(_STAND_IN)
     members: dict[str, Any] = parsed(
-        _STAND_IN + tail, orjson.loads, locate=lambda position: shift + position, body_length=body_length
+        _STAND_IN + tail,
+        orjson.loads,
+        locate=lambda position: shift + position,
+        body_length=body_length,
+        is_callers=False,
     )
     return members
 

@@ -15,7 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from ndwire._contract.field import Field
@@ -31,6 +31,7 @@ DEFAULT_MAX_HOLD_BYTES: Final = 256 << 20
 """A 128k-token sample of 48 x 8 routes as nested text is 200 MB."""
 
 _UNBOUNDED: Final = 1 << 62
+_WINDOW: Final = 1 << 20
 
 TextFraming = Literal["document", "lines", "events"]
 """How documents stand in a text."""
@@ -234,10 +235,17 @@ def rewrite(
         ValueError, TypeError: As ``Rewriter``.
     """
     rewriter = Rewriter(fields, framing=framing, max_hold_bytes=max_hold_bytes, min_bytes=min_bytes)
-    out: list[bytes] = []
-    for item in [*rewriter.feed(text), *rewriter.close()]:
+    view = memoryview(as_octets(text, "a text"))
+    # In windows: so the small pieces that it may go out in do not pile up.
+    out = [_rendered(rewriter.feed(view[start : start + _WINDOW])) for start in range(0, len(view), _WINDOW)]
+    return b"".join([*out, *rewriter.close()])
+
+
+def _rendered(items: Sequence[bytes | Held]) -> bytes:
+    pieces: list[bytes] = []
+    for item in items:
         if isinstance(item, Held):
-            out += item.render().pieces
+            pieces += item.render().pieces
         else:
-            out.append(item)
-    return b"".join(out)
+            pieces.append(item)
+    return b"".join(pieces)

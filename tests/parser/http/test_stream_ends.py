@@ -38,10 +38,8 @@ from support.streams import FIELDS, collect, lawful
         (b'data: 1\n\ndata: {"a":{"data":"A!AA"\n\n', [1], MalformedArray),
         (b'data: {"a":{"data":"AA', [], IncompleteBody),
         (b"", [], None),
-        (b"\xef\xbb\xbf", [], None),
         (b"\xef\xbb\xbf\r\n: c\n\ndata: 1\n\n", [1], None),
         (b"\xef\xbb\xbf: c\n\n", [], None),
-        (b"\n\r\n\r", [], None),
         (b": keep-alive\n\n", [], None),
         (b"retry: 3\n", [], None),
         (b"event: ping\n\n", [], None),
@@ -102,7 +100,20 @@ def test_lines_that_are_no_events_are_not_an_empty_success(body: bytes, offset: 
 @pytest.mark.parametrize("body", [b"error: 5\ndata: 1\n\n", b"error: 5\n\ndata: 1\nx: 1\n\n", b"data: 1\nx\n\n"])
 def test_unknown_fields_before_or_within_an_event_are_ignored(body: bytes) -> None:
     assert lawful(iter_sse, body) == ([1], None)
-    assert lawful(iter_sse, body + b"x\n\ndata: [DONE]\n\n") == ([1], None)
+    assert lawful(iter_sse, body + b"data: [DONE]\n\n") == ([1], None)
+    # Some servers end every stream with it, also behind an error that is no event.
+    found, error = lawful(iter_sse, body + b"error: 5\n\ndata: [DONE]\n\n")
+    assert found == [1]
+    assert error[:2] == (MalformedJSON, len(body))
+
+
+@pytest.mark.parametrize("body", [b"\n", b"\r\n" * 3, b"\n\r\r", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n\n"])
+def test_line_ends_alone_are_no_stream(body: bytes) -> None:
+    found, error = lawful(iter_sse, body)
+    assert found == []
+    assert error[:2] == (MalformedJSON, 0)
+    assert lawful(iter_sse, body + b": ping") == ([], None)
+    assert lawful(iter_sse, b"") == ([], None)
 
 
 @pytest.mark.parametrize(
