@@ -24,13 +24,13 @@ FIELDS_VARIABLE: Final = "NDWIRE_FIELDS"
 
 FIELDS: Final[tuple[Field, ...]] = (
     # The server sends uint8 up to 256 experts and uint16 above. torch knows more of the signed dtypes.
-    Field("routed_experts", dtypes=("uint8", "int16", "int32"), ndim=3, wires=("npy",)),
-    Field("prompt_token_id_logprobs", dtypes=("float32",), ndim=2, wires=("npy",)),
+    Field("routed_experts", dtypes=("uint8", "int16", "int32"), ndim=3, wires=("npy", "nested")),
+    Field("prompt_token_id_logprobs", dtypes=("float32",), ndim=2, wires=("npy", "nested")),
     # Lists only: a string is base64 in a dtype that the request named, and nothing in the response says which.
     Field("embedding", dtypes=("float32",), wires=("nested",)),
 )
 """``choices[i].routed_experts`` (rows, layers, top_k) and ``prompt_token_id_logprobs`` (rows, k), which are base64 of
-``.npy`` files as they come, and ``data[i].embedding`` (dimensions) where it is a list."""
+``.npy`` files or nested lists as they come, and ``data[i].embedding`` (dimensions) where it is a list."""
 
 
 class VLLMMiddleware(NDArrayMiddleware):
@@ -95,11 +95,11 @@ def _parsed(text: str) -> Fields:
 
 def _sequence(items: Any, where: str) -> list[Field]:
     if not isinstance(items, list):
-        raise ValueError(f"a list of fields is wanted {where}, not {items!r:.80}")
+        raise ValueError(f"a list of fields is wanted {where}, not {type(items).__name__}")
     return [_field(item) for item in items]
 
 
 def _field(item: Any) -> Field:
     if not isinstance(item, Mapping) or "name" not in item:
-        raise ValueError(f"a field is an object with a name, not {item!r:.80}")
+        raise ValueError(f"a field is an object with a name, not {type(item).__name__}")
     return Field(**item)

@@ -56,6 +56,25 @@ def test_routed_experts(name: str) -> None:
     assert get(VLLMMiddleware(answering(name)), asked=False).body == recording(name)
 
 
+def test_routed_experts_that_are_lists_become_envelopes_as_well() -> None:
+    async def answer(request: Request) -> Response:
+        return Response(b'{"choices":[{"routed_experts":[[[1,2],[300,4]]]}]}', media_type="application/json")
+
+    result = get(VLLMMiddleware(Starlette(routes=[Route("/{path:path}", answer)])))
+    assert orjson.loads(result.body)["choices"][0]["routed_experts"]["dtype"] == "int16"
+    assert loads(result.body, presets.VLLM)["choices"][0]["routed_experts"].tolist() == [[[1, 2], [300, 4]]]
+
+
+@pytest.mark.parametrize(
+    "value", ["[" * 900 + "]" * 900, '{"/a":' + "[" * 900 + "]" * 900 + "}", '[{"x":' * 200 + "1" + "}]" * 200]
+)
+def test_variables_that_nest_deep_are_named_in_short(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NDWIRE_FIELDS", value)
+    with pytest.raises(ValueError, match="NDWIRE_FIELDS") as caught:
+        VLLMMiddleware(answering("routed.json"))
+    assert len(str(caught.value)) < 300
+
+
 def test_a_stream() -> None:
     result = get(VLLMMiddleware(answering("routed_stream.sse")))
     before = list(iter_sse([recording("routed_stream.sse")], presets.VLLM))
