@@ -238,8 +238,8 @@ class Responder:
     def _forget_kept(self) -> None:
         """What was kept has been sent."""
         self._kept = bytearray()
-        if self._conversion is not None:
-            self._conversion.keep(0)
+        assert self._conversion is not None  # nothing is kept without one
+        self._conversion.keep(0)
 
     async def _send_part(self, conversion: Conversion, body: Any, *, last: bool, end: bool) -> None:
         """A part of the body is here: what it became goes on at once.
