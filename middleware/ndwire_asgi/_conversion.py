@@ -101,6 +101,8 @@ class Conversion:
             self._rewriter.fault = None
         n_held = self._rewriter.n_held
         if _is_rendered(items):
+            if n_held <= _UNCOUNTED and not self._counted:
+                return items
             return items if self._has_room(n_held) else self._let_go(items)
         n_held += sum(item.n_bytes for item in items if isinstance(item, Held))
         return await self._rendered(items) if self._has_room(n_held) else self._let_go(items)
@@ -119,7 +121,8 @@ class Conversion:
 
     def end(self) -> None:
         """Say that nothing more comes: nothing is counted from now on, and what comes all the same is not held."""
-        self._count(0)
+        if self._counted:
+            self._count(0)
         self._is_over = True
 
     def _has_room(self, n_held: int) -> bool:

@@ -151,7 +151,11 @@ def envelope_plan(start: Mapping[str, Any], negotiated: Negotiated, framing_of: 
         reason = obstacle if framing is not None else f"its Content-Type is {content_type[:80]!r}"
         headers = plain_headers(start, negotiated.vary, framing_of)
         return Plan(headers, reason=reason, packed=packed if framing is not None else b"")
-    _varied(result, lines, negotiated.vary)
+    if lines or len(negotiated.vary) != 1:
+        _varied(result, lines, negotiated.vary)
+    else:
+        # As nearly always.
+        result.append((_VARY, negotiated.vary[0]))
     if negotiated.applied:
         result.append(APPLIED)
     return Plan(result, framing, length)

@@ -177,11 +177,11 @@ def _route_path(scope: Mapping[str, Any]) -> str:
 
 def _scope_of_envelopes(scope: Scope, hidden: frozenset[bytes]) -> Scope:
     """Return what the app sees of a request that gets envelopes: the same object if nothing is hidden or changed."""
-    changed: Scope = {}
     headers = seen_by_app(scope, hidden)
-    if headers is not None:
-        changed["headers"] = headers
     extensions = scope.get("extensions")
+    if headers is None and not extensions:
+        return scope
+    changed: Scope = {} if headers is None else {"headers": headers}
     if extensions and not _FILES.isdisjoint(extensions):
         changed["extensions"] = {name: value for name, value in extensions.items() if name not in _FILES}
     # A copy only where it has to be: outer middlewares may read from the scope what the app leaves in it.

@@ -83,6 +83,7 @@ class Responder:
     _conversion: Conversion | None = None  # made with the start
     _declared: int | None = None
     _n_came = 0  # bytes of the body
+    _kept: bytes | bytearray = b""  # of the body, while the start is held
     _sent_at: float | None = None  # the last part of the body
     _busy = False
     _waiting: collections.deque[anyio.Event] | None = None
@@ -95,7 +96,6 @@ class Responder:
         self._negotiated = negotiated
         self._settings = settings
         self._scope = scope
-        self._kept = bytearray()  # of the body, while the start is held
 
     async def send(self, message: Message) -> None:
         """Take the app's next message."""
@@ -169,12 +169,12 @@ class Responder:
             return
         body = message.get("body", b"")
         last = not message.get("more_body", False)
-        self._n_came += _size(body)
+        self._n_came += len(body) if type(body) is bytes else _size(body)
         state, self._state = self._state, State.BROKEN
         if self._declared is not None:
             if state is State.START_HELD:
                 if self._n_came == self._declared:
-                    await self._send_whole(conversion, [self._kept, body], last=last)
+                    await self._send_whole(conversion, [self._kept, body] if self._kept else [body], last=last)
                     self._state = State.PASS
                     return
                 if last or self._n_came > self._declared:
@@ -205,6 +205,7 @@ class Responder:
         assert self._declared is not None  # asked before
         is_short = self._framing == "document" and self._declared <= self._settings.max_hold_bytes
         if is_short and conversion.keep(self._declared):
+            self._kept = self._kept or bytearray()
             self._kept += bytes(message.get("body", b""))
             self._state = State.START_HELD
         else:
@@ -232,12 +233,13 @@ class Responder:
         length = (b"content-length", b"%d" % sum(map(len, pieces)))
         await self._send({**self._start, "headers": [*self._headers, length]})
         await self._emit(conversion, pieces, end=last)
-        self._forget_kept()
+        if self._kept:
+            self._forget_kept()
         conversion.report(self._scope)
 
     def _forget_kept(self) -> None:
         """What was kept has been sent."""
-        self._kept = bytearray()
+        self._kept = b""
         assert self._conversion is not None  # nothing is kept without one
         self._conversion.keep(0)
 
@@ -293,7 +295,8 @@ class Responder:
             body = b"".join(batch)
         conversion.n_after += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": not end})
-        self._sent_at = time.monotonic()
+        if not end:
+            self._sent_at = time.monotonic()
         conversion.settle()
 
     async def _wait_for_turn(self) -> None:

@@ -40,7 +40,8 @@ def test_cost_of_a_request_that_does_not_ask() -> None:
 
 @pytest.mark.timed
 def test_cost_of_a_response_without_arrays() -> None:
-    held(lambda: overhead().asked, 30)
+    # The request's tags and ranges, the declared length and the budget of all responses are looked at as well.
+    held(lambda: overhead().asked, 45)
 
 
 @pytest.mark.timed
