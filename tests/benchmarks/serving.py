@@ -148,7 +148,7 @@ def stall(tokens: int = 70_000, *, whole: bool = True) -> Stall:
         watcher = asyncio.create_task(watch())
         await asyncio.sleep(0.02)
         start = time.perf_counter()
-        await NDArrayMiddleware(app, FIELDS)(_scope(_ASKED), _receive, _send)
+        await NDArrayMiddleware(app, FIELDS, max_hold_bytes=256 << 20)(_scope(_ASKED), _receive, _send)
         seconds = time.perf_counter() - start
         await asyncio.sleep(0.005)
         watcher.cancel()

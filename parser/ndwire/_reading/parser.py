@@ -199,7 +199,7 @@ def loads(
         WireError: The body is broken.
         TypeError: ``body`` is not bytes-like.
     """
-    octets = as_octets(body, "a body")
+    octets = body if type(body) is bytes else as_octets(body, "a body")
     registry = registry_of(fields)
     first = None
     if not isinstance(octets, memoryview):
@@ -210,7 +210,11 @@ def loads(
             and not octets.startswith(BYTE_ORDER_MARK)
             and len(octets) <= limits.remainder_bytes
         ):
-            return parsed(octets, json_loads, locate=int, body_length=len(octets))
+            try:
+                return json_loads(octets)
+            except (ValueError, RecursionError):
+                # Once more, to say what is wrong.
+                return parsed(octets, json_loads, locate=int, body_length=len(octets))
     parser = Parser(
         registry.fields, content_length=len(octets), allocate=allocate, limits=limits, json_loads=json_loads
     )
