@@ -213,8 +213,9 @@ def loads(
             try:
                 return json_loads(octets)
             except (ValueError, RecursionError):
-                # Once more, to say what is wrong.
-                return parsed(octets, json_loads, locate=int, body_length=len(octets))
+                # The error may hold the text once more: it is let go of.
+                pass
+            return parsed(octets, json_loads, locate=int, body_length=len(octets))
     parser = Parser(
         registry.fields, content_length=len(octets), allocate=allocate, limits=limits, json_loads=json_loads
     )
