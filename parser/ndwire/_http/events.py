@@ -23,8 +23,9 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 from ndwire._contract.errors import IncompleteBody, LimitExceeded, MalformedJSON
+from ndwire._contract.json_text import BYTE_ORDER_MARK
 from ndwire._contract.strings import end_of_line
-from ndwire._http.framing import BYTE_ORDER_MARK, Document, Framing, Phase
+from ndwire._http.framing import Document, Framing, Phase
 from ndwire._reading.parser import Parser
 
 _CR: Final = ord("\r")

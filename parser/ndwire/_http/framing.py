@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ndwire._contract.errors import WireError, copied
+from ndwire._contract.json_text import BYTE_ORDER_MARK
 from ndwire._contract.strings import skip_space
 from ndwire._contract.types import BytesLike, as_octets
 from ndwire._reading.parser import Parser
 
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DONE: Final = b"[DONE]"
 _BLANK: Final = b" \t\r\n"
 # A chunk of more bytes is worked through in windows, so that what is copied out of it stays small.
